@@ -1,0 +1,1 @@
+"""AgentRewind: go back to any step of an agent run, conversation and files together."""

@@ -1,0 +1,298 @@
+"""The facts of a run. Each is written once to the journal and never edited; everything else is a fold over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NewType
+
+from agentrewind.core.codec import Json
+from agentrewind.core.effects import Effect
+from agentrewind.core.world import Changes, Gap, SnapshotId
+
+RecordUid = NewType("RecordUid", str)
+MessageId = NewType("MessageId", str)
+"""`sha256:` of the canonical JSON of a message (or of any other content stored once)."""
+ThreadId = NewType("ThreadId", str)
+BranchId = NewType("BranchId", str)
+
+MAIN_THREAD = ThreadId("main")
+FIRST_BRANCH = BranchId("b0")
+
+
+def record_uid(number: int) -> RecordUid:
+    """`rec_000001` for 1."""
+    return RecordUid(f"rec_{number:06d}")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageList:
+    """A list of messages as the first `keep` ones of record `base`, then `added`: linear in what is new."""
+
+    base: RecordUid | None = None
+    keep: int = 0
+    added: tuple[MessageId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LlmInput:
+    """What went to the provider: all of the request body but messages and tools is in `params`."""
+
+    model: str
+    messages: MessageList
+    params: Json = field(default_factory=dict)
+    tools: MessageId | None = None
+    """The list of tool schemas, stored once by content."""
+    dialect: str = "openai_chat"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInput:
+    name: str
+    arguments: Json = None
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error as a value: its type, its message, the tail of its traceback, and the boundary that it crossed."""
+
+    type: str
+    message: str
+    boundary: Literal["provider", "harness", "tool", "world", "task"] = "tool"
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call; `usd` where a price table knows the model."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    reasoning: int = 0
+    usd: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        usd = None if self.usd is None and other.usd is None else (self.usd or 0.0) + (other.usd or 0.0)
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            self.reasoning + other.reasoning,
+            usd,
+        )
+
+
+# --- events: the lines of a journal -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """The header. `settings` is what `agentrewind resume` needs to start the agent again (never a key)."""
+
+    run_id: str
+    workspace: str
+    started_ns: int
+    version: str
+    task: str = ""
+    agent: str = ""
+    model: str = ""
+    mode: str = "in place"
+    strategy: str = "rewind"
+    settings: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshotted:
+    """The world was saved. `after` is the node that ended last, whose doing `changes` is.
+
+    `failed` says why there is no snapshot: a visible hole, never replaced by another one.
+    """
+
+    snapshot: SnapshotId | None
+    after: RecordUid | None = None
+    fingerprint: str = ""
+    complete: bool = True
+    gaps: tuple[Gap, ...] = ()
+    changes: Changes = field(default_factory=Changes)
+    failed: str = ""
+    at_ns: int = 0
+    took_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBegan:
+    """A node, before its call is made. An llm node with a snapshot is a checkpoint from here on."""
+
+    uid: RecordUid
+    kind: Literal["llm", "tool"]
+    parent: RecordUid | None
+    branch: BranchId
+    thread: ThreadId
+    input_id: str
+    snapshot: SnapshotId | None
+    started_ns: int
+    llm: LlmInput | None = None
+    tool: ToolInput | None = None
+    raw_length: int = 0
+    """llm: how many messages the harness itself sent (edits not applied)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEnded:
+    """Its outcome. `output` is the provider's response (llm) or the returned value (tool)."""
+
+    uid: RecordUid
+    output: MessageId | None = None
+    error: Failure | None = None
+    usage: Usage = field(default_factory=Usage)
+    latency_ms: float = 0.0
+    effects: tuple[Effect, ...] = ()
+    note: str = ""
+    """What the interposer did with it, e.g. that sibling calls were not executed because of a commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The validator's verdict on a submission. `progress` is (satisfied, all) where it says so."""
+
+    after: RecordUid | None
+    accepted: bool
+    exit_code: int
+    first_failure: str = ""
+    feedback: str = ""
+    satisfied: int | None = None
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RewindIntended:
+    """Everything that is needed to finish a rewind after a crash. Written (and synced) before anything is touched."""
+
+    source: RecordUid | None
+    """The newest record when it was asked for."""
+    target: RecordUid
+    snapshot: SnapshotId
+    live: SnapshotId
+    """The present, saved: the way back."""
+    note: str
+    branch: BranchId
+    """The branch that opens when it commits."""
+    thread: ThreadId
+    reason: str = ""
+    by: str = "agent"
+    why: Literal["rewind", "undo"] = "rewind"
+    keep_world: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """The commit: the run continues from `target` on `branch`. Follows its `RewindIntended`."""
+
+    branch: BranchId
+    source: RecordUid | None
+    target: RecordUid
+    live: SnapshotId
+    note: str = ""
+    by: str = "agent"
+    why: Literal["rewind", "undo"] = "rewind"
+    keep_world: bool = False
+    restored: int = 0
+    """How many paths the restore touched."""
+    kept: tuple[Gap, ...] = ()
+    ended_processes: tuple[str, ...] = ()
+    ended_threads: tuple[ThreadId, ...] = ()
+    context: Literal["exact", "degraded"] = "exact"
+    memory_tokens: int = 0
+    took_ms: float = 0.0
+    at_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RewindGivenUp:
+    """The intent came to nothing: context and files are where they were before it."""
+
+    branch: BranchId
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RewindRejected:
+    """A call that moved nothing, and what the caller was told."""
+
+    target: str
+    told: str
+    by: str = "agent"
+
+
+@dataclass(frozen=True, slots=True)
+class FilesRestored:
+    """Files alone were brought to a snapshot, by a person (`agentrewind restore`, `undo` of it). Context unmoved."""
+
+    snapshot: SnapshotId
+    live: SnapshotId
+    at_ns: int
+    record: RecordUid | None = None
+    why: Literal["restore", "undo"] = "restore"
+    restored: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something that a reader of the run should know."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunResumed:
+    at_ns: int
+    at: RecordUid | None
+    """The checkpoint from which it goes on."""
+    live: SnapshotId | None = None
+    """What the workspace held when it was resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    at_ns: int
+    ok: bool
+    reason: str
+    snapshot: SnapshotId | None = None
+    answer: str = ""
+
+
+Event = (
+    RunStarted
+    | Snapshotted
+    | NodeBegan
+    | NodeEnded
+    | Judged
+    | RewindIntended
+    | Rewound
+    | RewindGivenUp
+    | RewindRejected
+    | FilesRestored
+    | Warned
+    | RunResumed
+    | RunEnded
+)
+
+EVENTS: dict[str, type[Event]] = {
+    "run_started": RunStarted,
+    "snapshotted": Snapshotted,
+    "node_began": NodeBegan,
+    "node_ended": NodeEnded,
+    "judged": Judged,
+    "rewind_intended": RewindIntended,
+    "rewound": Rewound,
+    "rewind_given_up": RewindGivenUp,
+    "rewind_rejected": RewindRejected,
+    "files_restored": FilesRestored,
+    "warned": Warned,
+    "run_resumed": RunResumed,
+    "run_ended": RunEnded,
+}
+"""The tag of each event in a journal."""
+
+EVENT_TAGS: dict[type, str] = {cls: tag for tag, cls in EVENTS.items()}

@@ -1,0 +1,260 @@
+"""The tree of a run: what its events add up to. Built by applying events one by one; only its owner applies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from agentrewind.core.errors import JournalError, UnknownRecord
+from agentrewind.core.memory import Note
+from agentrewind.core.records import (
+    FIRST_BRANCH,
+    BranchId,
+    Event,
+    FilesRestored,
+    Judged,
+    MessageId,
+    MessageList,
+    NodeBegan,
+    NodeEnded,
+    RecordUid,
+    RewindGivenUp,
+    RewindIntended,
+    RewindRejected,
+    Rewound,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    Snapshotted,
+    ThreadId,
+    Usage,
+    Warned,
+)
+from agentrewind.core.world import SnapshotId
+
+
+@dataclass(slots=True)
+class Node:
+    """One call: its beginning, its end if it came to one, the state after it, the verdict on it."""
+
+    began: NodeBegan
+    ended: NodeEnded | None = None
+    after: Snapshotted | None = None
+    judged: Judged | None = None
+
+    @property
+    def uid(self) -> RecordUid:
+        return self.began.uid
+
+    @property
+    def is_llm(self) -> bool:
+        return self.began.kind == "llm"
+
+    @property
+    def answered(self) -> bool:
+        """The call came to an end without an error."""
+        return self.ended is not None and self.ended.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A path of the tree from where it left another. `forked_at` is None for the first."""
+
+    id: BranchId
+    forked_at: RecordUid | None = None
+    parent: BranchId | None = None
+    opened_by: Rewound | None = None
+
+
+@dataclass(slots=True)
+class RunTree:
+    """The fold of a run's events.
+
+    `head` is the newest node of the current path: the parent of the next one.
+    """
+
+    started: RunStarted | None = None
+    ended: RunEnded | None = None
+    nodes: dict[RecordUid, Node] = field(default_factory=dict)
+    branches: dict[BranchId, Branch] = field(default_factory=lambda: {FIRST_BRANCH: Branch(FIRST_BRANCH)})
+    branch: BranchId = FIRST_BRANCH
+    head: RecordUid | None = None
+    notes: list[Note] = field(default_factory=list)
+    rewinds: int = 0
+    """How many were made (undone ones count, undoing doesn't)."""
+    moves: list[Rewound | FilesRestored] = field(default_factory=list)
+    verdicts: list[Judged] = field(default_factory=list)
+    rejected: list[RewindRejected] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    intent: RewindIntended | None = None
+    """A rewind that was begun and neither committed nor given up."""
+    live: Snapshotted | None = None
+    """The newest snapshot of the world, or the newest hole."""
+    states: dict[SnapshotId, Snapshotted] = field(default_factory=dict)
+    ended_threads: set[ThreadId] = field(default_factory=set)
+    resumes: int = 0
+
+    @classmethod
+    def fold(cls, events: Iterable[Event]) -> RunTree:
+        tree = cls()
+        for event in events:
+            tree.apply(event)
+        return tree
+
+    def apply(self, event: Event) -> None:
+        """Take one more event in.
+
+        Raises:
+            JournalError: it speaks of a record or branch that doesn't exist; the tree is as it was.
+        """
+        match event:
+            case RunStarted():
+                self.started = event
+            case NodeBegan():
+                self._began(event)
+            case NodeEnded():
+                self.node(event.uid).ended = event
+            case Snapshotted():
+                self._saved(event)
+            case Judged():
+                self.verdicts.append(event)
+                if event.after is not None:
+                    self.node(event.after).judged = event
+            case RewindIntended():
+                self.node(event.target)
+                self.intent = event
+            case Rewound():
+                self._moved(event)
+            case RewindGivenUp():
+                self.intent = None
+            case RewindRejected():
+                self.rejected.append(event)
+            case FilesRestored():
+                self.moves.append(event)
+            case Warned(text):
+                self.warnings.append(text)
+            case RunResumed():
+                self.resumes += 1
+                self.ended = None
+            case RunEnded():
+                self.ended = event
+
+    def _began(self, event: NodeBegan) -> None:
+        if event.uid in self.nodes:
+            raise JournalError(f"{event.uid} stands twice in the journal.")
+        for parent in (event.parent, event.llm.messages.base if event.llm else None):
+            if parent is not None:
+                self.node(parent)
+        if event.branch not in self.branches:
+            raise JournalError(f"{event.uid} is on a branch {event.branch} that was never opened.")
+        self.nodes[event.uid] = Node(event)
+        self.head = event.uid
+
+    def _saved(self, event: Snapshotted) -> None:
+        self.live = event
+        if event.snapshot is not None:
+            self.states[event.snapshot] = event
+        if event.after is not None:
+            self.node(event.after).after = event
+
+    def _moved(self, event: Rewound) -> None:
+        target = self.node(event.target)
+        self.branches[event.branch] = Branch(event.branch, event.target, target.began.branch, event)
+        self.branch = event.branch
+        self.intent = None
+        self.moves.append(event)
+        self.ended_threads.update(event.ended_threads)
+        if event.why == "undo":
+            self.head = event.target
+        else:
+            self.head = target.began.parent
+            self.rewinds += 1
+            self.notes.append(Note(event.branch, event.target, event.note))
+
+    def node(self, uid: RecordUid) -> Node:
+        """Raises: UnknownRecord."""
+        try:
+            return self.nodes[uid]
+        except KeyError:
+            raise UnknownRecord(f"There is no record {uid} in this run.") from None
+
+    def next_branch(self) -> BranchId:
+        return BranchId(f"b{len(self.branches)}")
+
+    def ancestors(self, uid: RecordUid | None) -> Iterator[Node]:
+        """The node `uid` and those before it on its path, newest first."""
+        while uid is not None:
+            node = self.node(uid)
+            yield node
+            uid = node.began.parent
+
+    def path(self, uid: RecordUid | None = None) -> list[Node]:
+        """The nodes from the root to `uid` (default: the head), oldest first."""
+        return list(self.ancestors(self.head if uid is None else uid))[::-1]
+
+    def messages(self, uid: RecordUid) -> tuple[MessageId, ...]:
+        """The ids of the messages that llm node `uid` sent to the provider (edits applied)."""
+        chain: list[MessageList] = []
+        at: RecordUid | None = uid
+        while at is not None:
+            llm = self.node(at).began.llm
+            if llm is None:
+                raise JournalError(f"{at} is not an LLM call; it has no messages.")
+            chain.append(llm.messages)
+            at = llm.messages.base
+        found: list[MessageId] = []
+        for part in reversed(chain):
+            if part.keep > len(found):
+                raise JournalError(f"{uid} keeps {part.keep} messages of a list of {len(found)}.")
+            del found[part.keep :]
+            found.extend(part.added)
+        return tuple(found)
+
+    def usable(self, uid: RecordUid) -> str | None:
+        """Why `uid` can't be a rewind target; None where it can."""
+        node = self.nodes.get(uid)
+        if node is None:
+            return f"There is no record {uid} in this run."
+        if not node.is_llm:
+            return f"{uid} is a tool call; only LLM calls are checkpoints."
+        if node.began.snapshot is None:
+            return f"{uid} has no snapshot of the files (it failed when it was taken)."
+        if node.began.thread in self.ended_threads:
+            return f"{uid} belongs to a conversation that an earlier rewind ended."
+        return None
+
+    def checkpoints(self, thread: ThreadId | None = None) -> list[Node]:
+        """The possible targets on the current path, oldest first; of one conversation, or of all."""
+        return [
+            node
+            for node in self.path()
+            if self.usable(node.uid) is None and (thread is None or node.began.thread == thread)
+        ]
+
+    def progress(self, uid: RecordUid) -> Judged | None:
+        """The newest verdict on the path before `uid`."""
+        ancestors = self.ancestors(self.node(uid).began.parent)
+        return next((node.judged for node in ancestors if node.judged is not None), None)
+
+    def complete(self, snapshot: SnapshotId) -> bool:
+        """Whether a snapshot holds everything (one that this run never took counts as complete)."""
+        state = self.states.get(snapshot)
+        return state is None or state.complete
+
+    @property
+    def usage(self) -> Usage:
+        """Of all branches together."""
+        return sum((node.ended.usage for node in self.nodes.values() if node.ended), Usage())
+
+    def equal_failures(self) -> int:
+        """How many rejections in a row, up to the newest, agree in exit code and first failing item."""
+        count = 0
+        for verdict in reversed(self.verdicts):
+            same = (verdict.exit_code, verdict.first_failure) == (
+                self.verdicts[-1].exit_code,
+                self.verdicts[-1].first_failure,
+            )
+            if verdict.accepted or not same:
+                break
+            count += 1
+        return count

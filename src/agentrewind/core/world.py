@@ -1,0 +1,181 @@
+"""What an agent changes, as a contract: save it, bring it back, compare it, check it.
+
+Paths are relative to the root of the world, `/`-separated `str` with undecodable bytes as surrogate escapes
+(`os.fsencode` gives the bytes back).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NewType, Protocol
+
+SnapshotId = NewType("SnapshotId", str)
+
+CHANGES_KEPT = 200
+"""How many changed paths a summary names; the rest is a count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`status` is `A` added, `M` content, `D` deleted, `T` type changed, `P` only mode, owner, times or attributes."""
+
+    status: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Which paths differ: the first `CHANGES_KEPT` by name, and how many there are in all."""
+
+    items: tuple[Change, ...] = ()
+    total: int = 0
+
+    def __bool__(self) -> bool:
+        return self.total > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A path that a snapshot doesn't hold as it was, and why, in words for a person."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What a snapshot holds and what it doesn't. Four kinds of absence that never share a representation."""
+
+    entries: int = 0
+    bytes: int = 0
+    excluded: tuple[Gap, ...] = ()
+    """Left out on purpose: by rule, sockets, devices, other file systems mounted inside."""
+    unreadable: tuple[Gap, ...] = ()
+    """Could not be read: the snapshot is incomplete."""
+    too_large: tuple[Gap, ...] = ()
+    """Over the size limit that the user set: the snapshot is incomplete."""
+    unstable: tuple[Gap, ...] = ()
+    """Changed while being read, three times; stored as last read."""
+    lossy: tuple[Gap, ...] = ()
+    """Kept, but for an attribute that this file system or this user can't bring back."""
+
+    @property
+    def complete(self) -> bool:
+        return not self.unreadable and not self.too_large
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A complete, immutable state of a world, named by `id`. Equal states have equal fingerprints."""
+
+    id: SnapshotId
+    fingerprint: str
+    coverage: Coverage
+    changes: Changes
+    """Against the snapshot before it in the store (all of it for the first)."""
+    created_ns: int
+    parent: SnapshotId | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One thing that a restore did (or, in a dry run, would do) to one path.
+
+    `what` is one of `create`, `write`, `replace` (type changed or outside links), `remove`, `attributes`.
+    """
+
+    what: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What a restore did. `live` is the snapshot of the state just before, so that it can be taken back."""
+
+    target: SnapshotId
+    live: SnapshotId | None
+    acts: tuple[Act, ...] = ()
+    kept: tuple[Gap, ...] = ()
+    """Left as they are although they differ from the target: excluded paths that have changed since, and so on."""
+    lossy: tuple[Gap, ...] = ()
+    verified: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A restore that was cut off: the tree may be a mixture of `live` and `target`; both are saved."""
+
+    target: SnapshotId
+    live: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Whether a snapshot can be brought back: every object read and its hash compared."""
+
+    ok: bool
+    checked: int
+    problems: tuple[Gap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """Declared by a backend; the conformance kit tests both answers."""
+
+    hard_links: bool = True
+    xattrs: bool = True
+    times_ns: bool = True
+    sparse: bool = True
+    owners: bool = True
+    empty_directories: bool = True
+    nested_repositories: bool = True
+    any_byte_names: bool = True
+    private_paths: bool = True
+
+
+class World(Protocol):
+    """One world and its store. One process writes at a time (a lease); not for use by several threads at once."""
+
+    capabilities: Capabilities
+
+    def snapshot(self, label: str = "") -> Snapshot:
+        """Save the present state; durable against the death of any process when it returns.
+
+        Raises:
+            StorageFull: nothing was added; earlier snapshots are as they were.
+        """
+
+    def find(self, snapshot: SnapshotId) -> Snapshot:
+        """Raises: SnapshotNotFound."""
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """All of them, oldest first."""
+
+    def restore(self, snapshot: SnapshotId, *, dry_run: bool = False, accept_incomplete: bool = False) -> RestoreReport:
+        """Save the present state, then make the world equal to `snapshot`, touching only what differs; verify it.
+
+        Nothing is overwritten or removed unless its present content is saved in `report.live`.
+
+        Raises:
+            SnapshotNotFound, SnapshotDamaged, SnapshotIncomplete, RestoreRefused, StorageFull: nothing was touched.
+            RestoreInterrupted: stopped half-way; `pending` says so and `resume()` finishes it.
+        """
+
+    @property
+    def pending(self) -> Pending | None:
+        """A restore that a crash cut off, if there is one."""
+
+    def resume(self) -> RestoreReport | None:
+        """Finish a restore that was cut off; what changed since is saved first. None if there was none."""
+
+    def diff(self, a: SnapshotId, b: SnapshotId) -> Changes: ...
+
+    def verify(self, snapshot: SnapshotId) -> Verification: ...
+
+    def sync(self) -> None:
+        """Return once everything saved so far would survive a power loss."""
+
+    def close(self) -> None:
+        """Give the lease back."""
