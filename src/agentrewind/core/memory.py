@@ -31,7 +31,7 @@ def injection(notes: Sequence[Note], *, rewinds: int, left: int | None, effects:
     """
     lines = [
         (
-            "[agentrewind] You are at a restored point of this task. You tried to go on from here before and that path was"
+            "[agentrewind] You are at a restored point of this task. You went on from here before, and that path was"
             " abandoned."
         ),
         "The files in the workspace are exactly as they were at this point. Nothing that was done after it is there.",

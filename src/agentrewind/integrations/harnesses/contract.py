@@ -1,0 +1,60 @@
+"""What every harness adapter is given and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from agentrewind.core.codec import Json
+from agentrewind.core.edits import Message
+from agentrewind.core.strategy import Decision
+
+T = TypeVar("T")
+
+
+class Recorder(Protocol):
+    """The part of a session that an adapter uses: its tool calls become nodes. LLM calls are seen on the wire."""
+
+    def tool(self, name: str, arguments: Json, run: Callable[[], T], *, call_id: str | None = None) -> T:
+        """Record one tool call; returns what `run` returns and raises what it raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run of an agent, in this process."""
+
+    task: str
+    workspace: Path
+    model: str
+    recorder: Recorder
+    submit: Callable[[str], Decision]
+    """Called with the agent's answer at each submission: go on with this message, or stop."""
+    base_url: str | None = None
+    api_key: str | None = None
+    seed: tuple[Message, ...] = ()
+    """The conversation to go on from instead of beginning a new one: as sent to the provider, without the answer."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """The environment of commands."""
+    say: Callable[[str], None] = lambda _: None
+    """Shows one line of progress to a person."""
+    settings: Mapping[str, Json] = field(default_factory=dict)
+    offers_rewind: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it ended. `answer` is the last submission."""
+
+    ok: bool
+    reason: str
+    answer: str = ""
+
+
+class Harness(Protocol):
+    """Raises `AgentError` where the harness failed by itself, `ProviderError` where the endpoint did."""
+
+    name: str
+
+    def run(self, job: Job) -> Outcome: ...
