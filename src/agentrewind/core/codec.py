@@ -67,23 +67,51 @@ def from_plain(cls: type[T], plain: Json) -> T:
     Unknown keys are left out (a newer writer may add some).
 
     Raises:
-        TypeError: a field is missing, or `plain` isn't a dictionary.
+        TypeError: a field is missing or holds a value of another type, or `plain` isn't a dictionary.
     """
     if not isinstance(plain, dict):
         raise TypeError(f"{cls.__name__}: expected an object, got {type(plain).__name__}")
     hints = _hints(cls)
-    known = {name: _build(hints[name], item) for name, item in plain.items() if name in hints}
+    known = {name: _build(hints[name], item, name) for name, item in plain.items() if name in hints}
     return cls(**known)
 
 
-def _build(hint: Any, value: Json) -> Any:
+def _build(hint: Any, value: Json, name: str) -> Any:
+    while isinstance(hint, typing.NewType):
+        hint = hint.__supertype__
     origin = get_origin(hint)
     if origin in (typing.Union, types.UnionType):
-        if value is None:
-            return None
-        return _build(next(arg for arg in get_args(hint) if arg is not types.NoneType), value)
+        return None if value is None else _build(_present(hint), value, name)
     if origin is tuple:
-        return tuple(_build(get_args(hint)[0], item) for item in value)
+        return _build_tuple(get_args(hint), value, name)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return from_plain(hint, value)
+    if not _fits(hint, origin, value):
+        raise TypeError(f"{name}: a value of type {type(value).__name__} can't stand here")
     return value
+
+
+def _present(hint: Any) -> Any:
+    """`X` of `X | None`."""
+    return next(arg for arg in get_args(hint) if arg is not types.NoneType)
+
+
+def _build_tuple(inner: tuple[Any, ...], value: Json, name: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"{name}: expected a list, got {type(value).__name__}")
+    if inner[-1] is Ellipsis:
+        return tuple(_build(inner[0], item, name) for item in value)
+    if len(inner) != len(value):
+        raise TypeError(f"{name}: expected {len(inner)} items, got {len(value)}")
+    return tuple(_build(hint, item, name) for hint, item in zip(inner, value, strict=True))
+
+
+def _fits(hint: Any, origin: Any, value: Json) -> bool:
+    if origin is typing.Literal:
+        return isinstance(value, str | int) and value in get_args(hint)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    wanted = origin or hint
+    return wanted is Any or not isinstance(wanted, type) or isinstance(value, wanted)

@@ -106,6 +106,8 @@ class RunStarted:
 class Snapshotted:
     """The world was saved. `after` is the node that ended last, whose doing `changes` is.
 
+    Where the world is as it was, nothing is written: the next node names the same snapshot again.
+
     `failed` says why there is no snapshot: a visible hole, never replaced by another one.
     """
 
@@ -148,6 +150,10 @@ class NodeEnded:
     usage: Usage = field(default_factory=Usage)
     latency_ms: float = 0.0
     effects: tuple[Effect, ...] = ()
+    digest: str = ""
+    """llm: the first line of the text, cut. tool: the same of the result."""
+    calls: tuple[str, ...] = ()
+    """llm: the tool calls in short, as `name(first argument…)`."""
     note: str = ""
     """What the interposer did with it, e.g. that sibling calls were not executed because of a commit."""
 
@@ -246,9 +252,14 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class RunResumed:
+    """The run goes on after a crash, in a new process, on a branch of its own."""
+
     at_ns: int
-    at: RecordUid | None
-    """The checkpoint from which it goes on."""
+    branch: BranchId
+    at: RecordUid | None = None
+    """The checkpoint from which it goes on; None for the very beginning."""
+    serves: bool = False
+    """Whether the answer that `at` got is given to the agent again, instead of a new call."""
     live: SnapshotId | None = None
     """What the workspace held when it was resumed."""
 

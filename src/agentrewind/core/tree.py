@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentrewind.core.errors import JournalError, UnknownRecord
 from agentrewind.core.memory import Note
@@ -30,7 +30,7 @@ from agentrewind.core.records import (
     Usage,
     Warned,
 )
-from agentrewind.core.world import SnapshotId
+from agentrewind.core.world import Changes, SnapshotId
 
 
 @dataclass(slots=True)
@@ -105,8 +105,9 @@ class RunTree:
         """Take one more event in.
 
         Raises:
-            JournalError: it speaks of a record or branch that doesn't exist; the tree is as it was.
+            JournalError: as `check`; the tree is as it was.
         """
+        self.check(event)
         match event:
             case RunStarted():
                 self.started = event
@@ -121,7 +122,6 @@ class RunTree:
                 if event.after is not None:
                     self.node(event.after).judged = event
             case RewindIntended():
-                self.node(event.target)
                 self.intent = event
             case Rewound():
                 self._moved(event)
@@ -134,19 +134,73 @@ class RunTree:
             case Warned(text):
                 self.warnings.append(text)
             case RunResumed():
-                self.resumes += 1
-                self.ended = None
+                self._resumed(event)
             case RunEnded():
                 self.ended = event
 
-    def _began(self, event: NodeBegan) -> None:
+    def check(self, event: Event) -> None:
+        """Say whether `apply` would take `event`; the tree stays as it is.
+
+        Raises:
+            JournalError: it speaks of a record or branch that doesn't exist, or would write over an earlier fact.
+        """
+        match event:
+            case RunStarted():
+                if self.started is not None:
+                    raise JournalError(f"The run {self.started.run_id} has already started; a journal holds one run.")
+            case NodeBegan():
+                self._check_began(event)
+            case NodeEnded(uid=uid):
+                if self._named(uid).ended is not None:
+                    raise JournalError(f"{uid} has already ended.")
+            case RewindIntended(branch=branch) | Rewound(branch=branch):
+                self._named(event.target)
+                if event.source is not None:
+                    self._named(event.source)
+                self._check_new(branch)
+            case RunResumed():
+                if event.at is not None:
+                    self._named(event.at)
+                self._check_new(event.branch)
+            case Snapshotted(after=named) | Judged(after=named) | FilesRestored(record=named) if named is not None:
+                self._named(named)
+
+    def _check_began(self, event: NodeBegan) -> None:
         if event.uid in self.nodes:
             raise JournalError(f"{event.uid} stands twice in the journal.")
-        for parent in (event.parent, event.llm.messages.base if event.llm else None):
-            if parent is not None:
-                self.node(parent)
+        if event.parent is not None:
+            self._named(event.parent)
         if event.branch not in self.branches:
             raise JournalError(f"{event.uid} is on a branch {event.branch} that was never opened.")
+        if event.llm is not None:
+            self._check_messages(event.uid, event.llm.messages)
+
+    def _check_messages(self, uid: RecordUid, messages: MessageList) -> None:
+        length = 0
+        if messages.base is not None:
+            base = self._named(messages.base).began.llm
+            if base is None:
+                raise JournalError(f"{uid} builds on {messages.base}, which is not an LLM call; it has no messages.")
+            length = base.messages.keep + len(base.messages.added)
+        if not 0 <= messages.keep <= length:
+            raise JournalError(f"{uid} keeps {messages.keep} messages of a list of {length}.")
+
+    def _check_new(self, branch: BranchId) -> None:
+        if branch in self.branches:
+            raise JournalError(f"The branch {branch} is already open; a rewind or a resume opens a new one.")
+
+    def _named(self, uid: RecordUid) -> Node:
+        """The node that an event speaks of."""
+        node = self.nodes.get(uid)
+        if node is None:
+            raise JournalError(f"There is no record {uid} in this run.")
+        return node
+
+    def _began(self, event: NodeBegan) -> None:
+        before = self.nodes.get(event.parent) if event.parent is not None else None
+        state = self.states.get(event.snapshot) if event.snapshot is not None else None
+        if before is not None and before.after is None and state is not None:
+            before.after = replace(state, after=before.uid, changes=Changes(), took_ms=0.0)
         self.nodes[event.uid] = Node(event)
         self.head = event.uid
 
@@ -170,6 +224,14 @@ class RunTree:
             self.head = target.began.parent
             self.rewinds += 1
             self.notes.append(Note(event.branch, event.target, event.note))
+
+    def _resumed(self, event: RunResumed) -> None:
+        at = None if event.at is None else self.node(event.at)
+        self.branches[event.branch] = Branch(event.branch, event.at, self.branch)
+        self.branch = event.branch
+        self.head = at.uid if at and event.serves else at.began.parent if at else None
+        self.resumes += 1
+        self.ended = None
 
     def node(self, uid: RecordUid) -> Node:
         """Raises: UnknownRecord."""
@@ -204,11 +266,23 @@ class RunTree:
             at = llm.messages.base
         found: list[MessageId] = []
         for part in reversed(chain):
-            if part.keep > len(found):
-                raise JournalError(f"{uid} keeps {part.keep} messages of a list of {len(found)}.")
             del found[part.keep :]
             found.extend(part.added)
         return tuple(found)
+
+    def held(self, uid: RecordUid) -> frozenset[BranchId]:
+        """The notes that stand in the messages of llm node `uid`, named by the branches that brought them.
+
+        A rewind puts every note of the run so far into the context that it opens, so a node holds the notes up to that
+        of the newest rewind on its line of branches.
+        """
+        branch: Branch | None = self.branches[self.node(uid).began.branch]
+        order = [note.branch for note in self.notes]
+        while branch is not None:
+            if branch.id in order:
+                return frozenset(order[: order.index(branch.id) + 1])
+            branch = self.branches[branch.parent] if branch.parent is not None else None
+        return frozenset()
 
     def usable(self, uid: RecordUid) -> str | None:
         """Why `uid` can't be a rewind target; None where it can."""

@@ -72,7 +72,7 @@ class Snapshot:
     fingerprint: str
     coverage: Coverage
     changes: Changes
-    """Against the snapshot before it in the store (all of it for the first)."""
+    """Against `parent`, the state that the world last was equal to (all of it for the first)."""
     created_ns: int
     parent: SnapshotId | None = None
     label: str = ""
@@ -101,6 +101,8 @@ class RestoreReport:
     lossy: tuple[Gap, ...] = ()
     verified: bool = False
     dry_run: bool = False
+    drift: tuple[Gap, ...] = ()
+    """Changed by somebody else during the restore: not overwritten until that was saved too, in a later snapshot."""
 
 
 @dataclass(frozen=True, slots=True)

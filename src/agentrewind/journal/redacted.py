@@ -1,0 +1,37 @@
+"""Secrets out of an event: every text and JSON value in it is rewritten, ids are not."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from agentrewind.core.codec import Json
+from agentrewind.core.records import Event
+
+Redact = Callable[[Json], Json]
+
+
+def redacted(event: Event, redact: Redact) -> Event:
+    """`event` with `redact` applied to all that isn't an id, so that a field added later is covered too."""
+    return typing.cast("Event", _rebuilt(event, redact))
+
+
+def _rebuilt(value: Any, redact: Redact) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = _open_fields(type(value))
+        return dataclasses.replace(value, **{name: _rebuilt(getattr(value, name), redact) for name in fields})
+    if isinstance(value, tuple):
+        return tuple(_rebuilt(item, redact) for item in value)
+    return redact(value)
+
+
+@functools.cache
+def _open_fields(cls: type) -> tuple[str, ...]:
+    return tuple(name for name, hint in typing.get_type_hints(cls).items() if not _is_id(hint))
+
+
+def _is_id(hint: Any) -> bool:
+    return isinstance(hint, typing.NewType) or any(_is_id(inner) for inner in typing.get_args(hint))
