@@ -1,0 +1,324 @@
+"""What is done to a run while its agent is not running: settle after a crash, rewind, undo, restore files, resume."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agentrewind.core.budgets import UNLIMITED
+from agentrewind.core.crashpoints import named, reach
+from agentrewind.core.edits import Message
+from agentrewind.core.errors import AgentRewindError, RewindRefused, StoreError, UsageError
+from agentrewind.core.memory import Note, injection
+from agentrewind.core.records import (
+    MAIN_THREAD,
+    BranchId,
+    FilesRestored,
+    RecordUid,
+    RewindGivenUp,
+    RewindIntended,
+    Rewound,
+    RunResumed,
+    RunStarted,
+    Warned,
+)
+from agentrewind.core.tools import NAMES
+from agentrewind.core.tree import Node, RunTree
+from agentrewind.core.world import RestoreReport, SnapshotId, World
+from agentrewind.engine.checkpointer import Checkpointer, Log
+from agentrewind.engine.processes import Process, end_all, marked
+from agentrewind.engine.rewinder import Ender, Rewinder, Wish
+
+FILES_DONE = named("restore.files done")
+UNDO_INTENDED = named("undo.intent written")
+RESUMED = named("resume.world ready")
+
+
+def end_marked(run_id: str) -> Ender:
+    """End what an agent that is gone has left running: the processes that carry the run's mark."""
+
+    def end(started_since: int) -> tuple[list[Process], list[Process]]:
+        return end_all(lambda: [process for process in marked(run_id) if process.started >= started_since])
+
+    return end
+
+
+def _run_id(tree: RunTree) -> str:
+    return tree.started.run_id if tree.started else ""
+
+
+def _saved(world: World, label: str) -> SnapshotId:
+    return world.snapshot(label).id
+
+
+def settle(log: Log, world: World) -> list[str]:
+    """Bring a run and its workspace to a consistent pair after a crash; says in words what was done.
+
+    A rewind that was cut off is finished; where that can't be done (a damaged object) it is given up and the files
+    become what they were before it. What the workspace holds at this moment is saved first either way.
+
+    Raises:
+        StoreError: neither was possible; both states are named, nothing was lost.
+    """
+    done: list[str] = []
+    intent = log.tree.intent
+    if intent is None:
+        return [_finish_restore(world)] if world.pending is not None else done
+    found = _saved(world, "found after a crash")
+    ended, alive = end_marked(_run_id(log.tree))(0)
+    if alive:
+        raise StoreError(
+            f"Processes of the crashed run are still running: {', '.join(map(str, alive))}. End them first."
+        )
+    try:
+        report = None if intent.keep_world else world.restore(intent.snapshot)
+    except (AgentRewindError, OSError) as error:
+        return [_give_up(log, world, intent, error)]
+    log.append(
+        Rewound(
+            intent.branch,
+            intent.source,
+            intent.target,
+            intent.live,
+            intent.note,
+            intent.by,
+            intent.why,
+            keep_world=intent.keep_world,
+            restored=len(report.acts) if report else 0,
+            kept=report.kept if report else (),
+            ended_processes=tuple(map(str, ended)),
+            at_ns=time.time_ns(),
+        )
+    )
+    log.sync()
+    done.append(f"Finished the {intent.why} to {intent.target} that a crash had cut off.")
+    if found != intent.live:
+        log.append(Warned(f"What the workspace held after the crash is saved as snapshot {found}."))
+        done.append(f"What the workspace held before that is saved as snapshot {found}.")
+    return done
+
+
+def _finish_restore(world: World) -> str:
+    pending = world.pending
+    assert pending is not None
+    world.resume()
+    return f"Finished a restore to snapshot {pending.target} that a crash had cut off; before it: {pending.live}."
+
+
+def _give_up(log: Log, world: World, intent: RewindIntended, error: Exception) -> str:
+    try:
+        world.restore(intent.live)
+    except (AgentRewindError, OSError) as second:
+        raise StoreError(
+            f"A {intent.why} was cut off by a crash and can't be finished ({error}), and the files can't be brought"
+            f" back to what they were before it ({second}). Nothing else was touched; snapshots {intent.snapshot} (the"
+            f" target) and {intent.live} (before) name the two states."
+        ) from error
+    log.append(RewindGivenUp(intent.branch, str(error)))
+    log.sync()
+    return f"Gave up the {intent.why} to {intent.target} ({error}); the files are as they were before it."
+
+
+def rewind(log: Log, world: World, to: RecordUid, note: str, *, by: str = "person") -> Rewound:
+    """Rewind a run whose agent is not running; `resume` then goes on from there.
+
+    Raises:
+        UnknownRecord: no such record.
+        RewindRefused: it can't be made; nothing was touched.
+    """
+    node = log.tree.node(to)
+    wish = Wish(to, note, node.began.thread, by=by)
+    rewinder = _rewinder(log, world)
+    refusal = rewinder.refusal(wish)
+    if refusal is not None:
+        raise RewindRefused(refusal)
+    return rewinder.make(wish, memory=_memory(log.tree, to, note))
+
+
+def _rewinder(log: Log, world: World) -> Rewinder:
+    checkpointer = Checkpointer(log, world)
+    return Rewinder(log, world, checkpointer, budget=UNLIMITED, end_processes=end_marked(_run_id(log.tree)))
+
+
+def restore_files(log: Log, world: World, uid: RecordUid, *, dry_run: bool = False) -> RestoreReport:
+    """Bring the files alone to what they were just before `uid`; the conversation doesn't move.
+
+    Raises:
+        UnknownRecord: no such record. UsageError: it has no snapshot. Nothing was touched.
+    """
+    snapshot = log.tree.node(uid).began.snapshot
+    if snapshot is None:
+        raise UsageError(f"{uid} has no snapshot of the files: it failed when it was taken. Choose another record.")
+    report = world.restore(snapshot, dry_run=dry_run)
+    reach(FILES_DONE)
+    if not dry_run and report.live is not None:
+        log.append(FilesRestored(snapshot, report.live, time.time_ns(), uid, restored=len(report.acts)))
+        log.sync()
+    return report
+
+
+def undo(log: Log, world: World) -> Rewound | FilesRestored:
+    """Take the last rewind or restore back: the files, and after a rewind the conversation too, are where they were
+    just before it. What has been done since is saved and stays readable. Undoing an undo does it again.
+
+    Raises:
+        UsageError: there is nothing to undo.
+    """
+    if not log.tree.moves:
+        raise UsageError("There is nothing to undo: this run has no rewind and no restore.")
+    last = log.tree.moves[-1]
+    if isinstance(last, Rewound) and last.source is None:
+        raise UsageError(
+            f"The last rewind (to {last.target}) was made when the run stood at its very beginning; there is no step to"
+            " go back to. Its files before it are saved: use `agentrewind snap restore` with snapshot " + last.live
+        )
+    if isinstance(last, FilesRestored) or last.source is None:
+        report = world.restore(last.live)
+        event = FilesRestored(
+            last.live, report.live or last.live, time.time_ns(), why="undo", restored=len(report.acts)
+        )
+        log.append(event)
+        log.sync()
+        return event
+    return _undo_rewind(log, world, last, last.source)
+
+
+def _undo_rewind(log: Log, world: World, last: Rewound, source: RecordUid) -> Rewound:
+    tree = log.tree
+    live = _saved(world, "before an undo")
+    thread = tree.node(source).began.thread
+    intent = RewindIntended(tree.head, source, last.live, live, "", tree.next_branch(), thread, by="person", why="undo")
+    world.sync()
+    log.append(intent)
+    log.sync()
+    reach(UNDO_INTENDED)
+    report = world.restore(last.live)
+    event = Rewound(
+        intent.branch,
+        intent.source,
+        source,
+        report.live or live,
+        by="person",
+        why="undo",
+        restored=len(report.acts),
+        kept=report.kept,
+        at_ns=time.time_ns(),
+    )
+    log.append(event)
+    log.sync()
+    return event
+
+
+@dataclass(frozen=True, slots=True)
+class ResumePoint:
+    """Where a run goes on: the conversation to seed the agent with, and the files that belong to it.
+
+    `at` is None where the run never came to a checkpoint: the task begins again.
+    """
+
+    at: RecordUid | None
+    seed: tuple[Message, ...]
+    snapshot: SnapshotId | None
+    serves: bool
+    """The answer that this checkpoint got is given again instead of a new call."""
+    notes: frozenset[BranchId] = frozenset()
+    """The notes that stand in the seed, by the branches that brought them."""
+
+
+def system_message(text: str) -> Message:
+    """The memory as most dialects take it."""
+    return {"role": "system", "content": text}
+
+
+def resume_point(log: Log, memory: Callable[[str], Message] = system_message) -> ResumePoint:
+    """The newest checkpoint of the current path with the conversation that belongs to it.
+
+    `memory` makes the message that carries notes, where a rewind has not been answered yet.
+    """
+    tree = log.tree
+    moved = _unanswered_move(tree)
+    if moved is not None:
+        seed = (*_contents(log, moved.target), memory(_memory(tree, moved.target, None)))
+        snapshot = tree.node(moved.target).began.snapshot
+        return ResumePoint(moved.target, seed, snapshot, serves=False, notes=frozenset(n.branch for n in tree.notes))
+    node = next((item for item in tree.ancestors(tree.head) if _goes_on(tree, item)), None)
+    if node is None:
+        return ResumePoint(None, (), _first_snapshot(tree), serves=False)
+    seed, snapshot = _contents(log, node.uid), node.began.snapshot
+    return ResumePoint(node.uid, seed, snapshot, serves=_servable(node), notes=tree.held(node.uid))
+
+
+def _goes_on(tree: RunTree, node: Node) -> bool:
+    failed = node.ended is not None and node.ended.error is not None
+    return tree.usable(node.uid) is None and node.began.thread == MAIN_THREAD and not failed
+
+
+def _unanswered_move(tree: RunTree) -> Rewound | None:
+    """The last rewind where nothing has been asked since: its memory is in no record yet."""
+    last = next((move for move in reversed(tree.moves) if isinstance(move, Rewound)), None)
+    if last is None or last.why != "rewind" or tree.branch != last.branch:
+        return None
+    asked = any(node.began.branch == last.branch and node.is_llm and node.answered for node in tree.nodes.values())
+    return None if asked else last
+
+
+def _first_snapshot(tree: RunTree) -> SnapshotId | None:
+    return next(iter(tree.states), None)
+
+
+def _contents(log: Log, uid: RecordUid) -> tuple[Message, ...]:
+    return tuple(log.get(item) for item in log.tree.messages(uid))
+
+
+def _servable(node: Node) -> bool:
+    """An answer can be given again, unless it called a rewind tool (that was dealt with, or is to be asked anew)."""
+    if node.ended is None or node.ended.error is not None or node.ended.output is None:
+        return False
+    return not any(call.split("(", 1)[0] in NAMES for call in node.ended.calls)
+
+
+def _memory(tree: RunTree, target: RecordUid, note: str | None) -> str:
+    """The text to stand after the prefix of `target`: the notes that this prefix doesn't hold, and `note`."""
+    held = tree.held(target)
+    notes = [item for item in tree.notes if item.branch not in held]
+    number = tree.rewinds
+    if note is not None:
+        notes.append(Note(tree.next_branch(), target, note))
+        number += 1
+    return injection(notes, rewinds=number, left=None)
+
+
+def resume(log: Log, world: World, memory: Callable[[str], Message] = system_message) -> tuple[ResumePoint, list[str]]:
+    """Settle, bring the files to the newest checkpoint, open a branch there; says in words what was done.
+
+    What the workspace holds now is saved first; `agentrewind undo` brings it back.
+    """
+    done = settle(log, world)
+    _, alive = end_marked(_run_id(log.tree))(0)
+    if alive:
+        raise StoreError(
+            f"Processes of the crashed run are still running: {', '.join(map(str, alive))}. End them first."
+        )
+    point = resume_point(log, memory)
+    live = None
+    if point.snapshot is not None:
+        report = world.restore(point.snapshot)
+        live = report.live
+        if report.acts and live is not None:
+            log.append(FilesRestored(point.snapshot, live, time.time_ns(), point.at, restored=len(report.acts)))
+            done.append(
+                f"Brought {len(report.acts)} paths back to the last checkpoint; what was there is snapshot {live}."
+            )
+    reach(RESUMED)
+    log.append(RunResumed(time.time_ns(), log.tree.next_branch(), point.at, serves=point.serves, live=live))
+    log.sync()
+    return point, done
+
+
+def started(log: Log) -> RunStarted:
+    """The header of the run."""
+    header = log.tree.started
+    if header is None:
+        raise UsageError("This run has no header.")
+    return header

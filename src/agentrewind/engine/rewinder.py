@@ -1,0 +1,207 @@
+"""One rewind, in the order that no crash can break (rewind.md, section 3).
+
+Validate, save the present, write the intent, end leftover processes, restore, verify, write the commit. The caller
+moves the context last. A process killed in between leaves an intent that `engine.offline.settle` finishes or gives up.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agentrewind.core.budgets import Budget
+from agentrewind.core.crashpoints import named, reach
+from agentrewind.core.errors import AgentRewindError, RewindRefused, StoreError
+from agentrewind.core.memory import tokens
+from agentrewind.core.records import (
+    Failure,
+    RecordUid,
+    RewindGivenUp,
+    RewindIntended,
+    Rewound,
+    ThreadId,
+    Warned,
+)
+from agentrewind.core.tree import RunTree
+from agentrewind.core.world import Gap, SnapshotId, World
+from agentrewind.engine.checkpointer import Checkpointer, Log
+from agentrewind.engine.processes import Process, descendants, end_all
+
+SAVED = named("rewind.present saved")
+INTENDED = named("rewind.intent written")
+CLEARED = named("rewind.processes ended")
+RESTORED = named("rewind.world restored")
+COMMITTED = named("rewind.committed")
+
+Ender = Callable[[int], tuple[list[Process], list[Process]]]
+"""Ends the run's processes that were started at this tick or later: (ended, still alive)."""
+
+
+def end_descendants(started_since: int) -> tuple[list[Process], list[Process]]:
+    """End the descendants of this process that were started since."""
+    return end_all(lambda: descendants(os.getpid(), started_since))
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody asks for."""
+
+    target: RecordUid
+    note: str
+    thread: ThreadId
+    reason: str = ""
+    by: str = "agent"
+
+
+class Rewinder:
+    """Makes the rewinds of one run."""
+
+    def __init__(
+        self,
+        log: Log,
+        world: World,
+        checkpointer: Checkpointer,
+        *,
+        budget: Budget,
+        end_processes: Ender = end_descendants,
+        keep_world: bool = False,
+    ) -> None:
+        self._log = log
+        self._world = world
+        self._checkpointer = checkpointer
+        self._budget = budget
+        self._end_processes = end_processes
+        self._keep_world = keep_world
+        self._refused: set[tuple[RecordUid, str]] = set()
+
+    def refusal(self, wish: Wish) -> str | None:
+        """Why this wish can't be granted, as one sentence that says what to do instead; None where it can."""
+        tree = self._log.tree
+        unusable = tree.usable(wish.target)
+        if unusable:
+            return f"{unusable} Call backtrack_candidates to see the checkpoints."
+        node = tree.node(wish.target)
+        if node.began.thread != wish.thread:
+            return f"{wish.target} belongs to another conversation of this run; choose one of your own checkpoints."
+        if not wish.note.strip():
+            return "memory_summary is empty; say what was tried, why it failed, what is done, and what to do next."
+        snapshot = node.began.snapshot
+        if snapshot is not None and not tree.complete(snapshot):
+            return f"The snapshot at {wish.target} is incomplete (some files could not be read); choose another one."
+        if self._budget.rewinds is not None and tree.rewinds >= self._budget.rewinds:
+            return f"All {self._budget.rewinds} rewinds of this run are used up; go on from here."
+        return self._repeated(tree, wish)
+
+    def _repeated(self, tree: RunTree, wish: Wish) -> str | None:
+        """A rewind to the same target with an equal note is refused once, with the earlier note shown."""
+        key = (wish.target, wish.note.strip())
+        earlier = next((note for note in tree.notes if (note.target, note.text.strip()) == key), None)
+        if earlier is None or key in self._refused:
+            return None
+        self._refused.add(key)
+        return (
+            f"You went back to {wish.target} before with the very same note ({earlier.text.strip()!r}). Choose another"
+            " checkpoint, or say in memory_summary what you will do differently; ask again to insist."
+        )
+
+    def make(self, wish: Wish, *, memory: str = "", ended_threads: Sequence[ThreadId] = ()) -> Rewound:
+        """Carry the wish out; the commit is in the journal when this returns.
+
+        `memory` is the text that will be injected, for the accounting; `ended_threads` are the conversations that
+        this ends.
+
+        Raises:
+            RewindRefused: it was not made; files and context are where they were.
+            StoreError: it was not made, and the files could not be brought back to where they were; the journal
+                keeps the intent, and `agentrewind resume` settles it.
+        """
+        tree = self._log.tree
+        snapshot = tree.node(wish.target).began.snapshot
+        if snapshot is None:
+            raise RewindRefused(f"{wish.target} has no snapshot.")
+        begun = time.perf_counter()
+        present = self._checkpointer.save("before a rewind")
+        if present.snapshot is None:
+            raise RewindRefused(f"The rewind was not made: the present could not be saved ({present.failed}).")
+        reach(SAVED)
+        intent = RewindIntended(
+            tree.head,
+            wish.target,
+            snapshot,
+            present.snapshot,
+            wish.note,
+            tree.next_branch(),
+            wish.thread,
+            wish.reason,
+            wish.by,
+            keep_world=self._keep_world,
+        )
+        self._world.sync()
+        self._log.append(intent)
+        self._log.sync()
+        reach(INTENDED)
+        ended = self._clear(intent)
+        reach(CLEARED)
+        touched, kept, live = (0, (), intent.live) if self._keep_world else self._restore(intent)
+        reach(RESTORED)
+        rewound = Rewound(
+            intent.branch,
+            intent.source,
+            wish.target,
+            live,
+            wish.note,
+            wish.by,
+            keep_world=self._keep_world,
+            restored=touched,
+            kept=kept,
+            ended_processes=tuple(map(str, ended)),
+            ended_threads=tuple(ended_threads),
+            memory_tokens=tokens(memory),
+            took_ms=round((time.perf_counter() - begun) * 1000, 3),
+            at_ns=time.time_ns(),
+        )
+        self._log.append(rewound)
+        self._log.sync()
+        reach(COMMITTED)
+        return rewound
+
+    def _clear(self, intent: RewindIntended) -> list[Process]:
+        if intent.keep_world:
+            return []
+        ended, alive = self._end_processes(self._checkpointer.taken_at(intent.target))
+        if alive:
+            names = ", ".join(map(str, alive))
+            self._log.append(RewindGivenUp(intent.branch, f"still running: {names}"))
+            raise RewindRefused(
+                f"The rewind was not made: these processes of the run could not be ended: {names}. End them and try"
+                " again."
+            )
+        return ended
+
+    def _restore(self, intent: RewindIntended) -> tuple[int, tuple[Gap, ...], SnapshotId]:
+        try:
+            report = self._world.restore(intent.snapshot)
+        except (AgentRewindError, OSError) as error:
+            self._go_back(intent, error)
+            raise RewindRefused(f"The rewind was not made: {error} The files are as they were before it.") from error
+        self._checkpointer.moved(intent.snapshot)
+        return len(report.acts), report.kept, report.live or intent.live
+
+    def _go_back(self, intent: RewindIntended, error: Exception) -> None:
+        """After a failed restore: make the files what they were, and say in the journal that it came to nothing."""
+        failure = Failure(type(error).__name__, str(error), "world")
+        if self._world.pending is not None:
+            try:
+                self._world.restore(intent.live)
+            except (AgentRewindError, OSError) as second:
+                raise StoreError(
+                    f"A rewind failed half-way ({error}) and the files could not be brought back ({second}). Both"
+                    f" states are saved: {intent.live} is what was there, {intent.snapshot} the target. Free what"
+                    " stands in the way and run `agentrewind resume`."
+                ) from second
+        self._checkpointer.moved(intent.live)
+        self._log.append(Warned(f"rewind to {intent.target} failed: {failure.type}: {failure.message}"))
+        self._log.append(RewindGivenUp(intent.branch, str(error)))
+        self._log.sync()

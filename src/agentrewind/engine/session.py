@@ -1,0 +1,543 @@
+"""One recoverable run: every call of its agent passes through here, is recorded, and may turn into a rewind."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from agentrewind.core.budgets import Budget
+from agentrewind.core.codec import Json, canonical, digest_bytes
+from agentrewind.core.edits import Message
+from agentrewind.core.errors import AgentRewindError, ProviderError, RewindRefused, StoreError
+from agentrewind.core.memory import Note, injection
+from agentrewind.core.records import (
+    MAIN_THREAD,
+    Failure,
+    Judged,
+    LlmInput,
+    MessageList,
+    NodeBegan,
+    NodeEnded,
+    RecordUid,
+    RewindRejected,
+    RunEnded,
+    ThreadId,
+    ToolInput,
+    Warned,
+    record_uid,
+)
+from agentrewind.core.tools import CANDIDATES, COMMIT, NAMES, TOOLS
+from agentrewind.core.wire import Send, WireReply
+from agentrewind.dialects.base import Dialect, MemoryRole, Reply, ToolCall
+from agentrewind.engine.candidates import candidates, render
+from agentrewind.engine.checkpointer import Checkpointer, Log
+from agentrewind.engine.rewinder import Rewinder, Wish
+from agentrewind.engine.threads import Context, Thread, Threads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agentrewind.core.strategy import Decision, Strategy
+    from agentrewind.core.tree import RunTree
+    from agentrewind.core.world import World
+    from agentrewind.engine.offline import ResumePoint
+
+T = TypeVar("T")
+Inject = Literal["auto", "always", "never"]
+
+DIGEST = 100
+"""How many characters of an answer stand in its digest."""
+ARGUMENT = 60
+TRACEBACK = 2000
+NOT_EXECUTED = "Not executed: {tool} was called in the same turn. Call this again if it is still wanted."
+
+
+class Session:
+    """The interposer between one agent and its provider, and the recorder of its tool calls.
+
+    Thread-safe: what changes the run happens under one lock, which is never held while a provider or a tool works.
+
+    Args:
+        log: the journal of the run, open for writing.
+        world: the workspace; its lease is ours.
+        dialects: those that we understand; other requests pass through unseen.
+        offers_rewind: whether the agent is given the two tools.
+        keep_world: an ablation: rewinds move the context only.
+        inject: `auto` gives the tools to conversations that have tools of their own, so that a title writer is
+            left alone.
+        memory_role: the role of the message that carries the notes.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        world: World,
+        dialects: Sequence[Dialect],
+        *,
+        budget: Budget = Budget(),  # noqa: B008 (frozen)
+        offers_rewind: bool = True,
+        keep_world: bool = False,
+        inject: Inject = "auto",
+        memory_role: MemoryRole = "system",
+        redact: Callable[[Json], Json] = lambda content: content,
+    ) -> None:
+        self._log = log
+        self._world = world
+        self._dialects = tuple(dialects)
+        self._budget = budget
+        self._offers = offers_rewind and inject != "never"
+        self._inject = inject
+        self._memory_role: MemoryRole = memory_role
+        self._redact = redact
+        self._lock = threading.RLock()
+        self._quiet = threading.Condition(self._lock)
+        self._threads = Threads()
+        self._running: dict[RecordUid, str] = {}
+        self._checkpointer = Checkpointer(log, world)
+        self._rewinder = Rewinder(log, world, self._checkpointer, budget=budget, keep_world=keep_world)
+        self._next = len(log.tree.nodes) + 1
+        self._serve: RecordUid | None = None
+        self._seeded: frozenset[str] = frozenset()
+        self._ended = False
+        self.broken: AgentRewindError | None = None
+        """What made the run unrecordable (a full disk, a damaged store). Every later call raises it."""
+
+    @property
+    def tree(self) -> RunTree:
+        return self._log.tree
+
+    # --- the wire -----------------------------------------------------------------------------------------------------
+
+    def wants(self, method: str, host: str, path: str) -> bool:
+        """Whether a request is one that we record."""
+        del host
+        return not self._ended and any(dialect.matches(method, path) for dialect in self._dialects)
+
+    def call(self, path: str, body: Json, send: Send) -> WireReply:
+        """Answer one request of the harness: usually the provider's answer, after a rewind the one from there.
+
+        Whatever `send` raises travels through unchanged; the attempt is in the journal.
+
+        Raises:
+            AgentRewindError: the run can't be recorded any more (`broken`).
+        """
+        dialect = next(item for item in self._dialects if item.matches("POST", path))
+        unfit = dialect.problems_with(body)
+        if unfit is not None:
+            with self._guarded():
+                self._log.append(Warned(f"A call was passed through without being recorded: {unfit}"))
+            return send(body)
+        with self._guarded():
+            thread = self._threads.assign(list(dialect.messages(body)), dialect.canonical)
+            thread.pending = {}
+            thread.seeded = self._seeded if thread.id == MAIN_THREAD else frozenset()
+            self._quiet.notify_all()
+            if thread.ended:
+                return _refused_call(thread.id)
+            served = self._served(thread, dialect, body)
+        if served is not None:
+            return served
+        for attempt in range(self._budget.internal_calls + 1):
+            offers = attempt < self._budget.internal_calls and self._offers_to(dialect, body)
+            reply, settled = self._turn(dialect, thread, body, send, offers=offers)
+            if settled:
+                return reply
+        return self._stripped(dialect, thread, reply, stream=dialect.streams(body))
+
+    def _offers_to(self, dialect: Dialect, body: Json) -> bool:
+        return self._offers and (self._inject == "always" or bool(dialect.tools(body)))
+
+    def _turn(
+        self, dialect: Dialect, thread: Thread, body: Json, send: Send, *, offers: bool
+    ) -> tuple[WireReply, bool]:
+        """One live call. The second value is False where the answer was for us and another call must follow."""
+        with self._guarded():
+            uid, sent = self._begin_llm(dialect, thread, body, offers=offers)
+        begun = time.perf_counter()
+        try:
+            reply = send(sent)
+        except BaseException as error:
+            with self._guarded():
+                self._end(uid, begun, error=_failure(error, "provider"))
+            raise
+        with self._guarded():
+            answer = self._end_llm(dialect, uid, reply, begun, stream=dialect.streams(body))
+            if answer is None:
+                return reply, True
+            ours = [call for call in answer.calls if call.name in NAMES]
+            if not ours or not self._offers:
+                thread.pending = {call.id: call.name for call in answer.calls}
+                return reply, True
+            self._act(dialect, thread, answer, ours)
+            return reply, False
+
+    def _begin_llm(self, dialect: Dialect, thread: Thread, body: Json, *, offers: bool) -> tuple[RecordUid, Json]:
+        state = self._checkpointer.save()
+        effective = thread.effective()
+        sent = dialect.with_messages(body, effective)
+        if offers:
+            sent = dialect.with_tools(sent, TOOLS)
+        uid = self._uid()
+        messages, canonical_messages = self._store_messages(thread, effective, uid)
+        params = self._redact(dialect.params(sent))
+        tools = dialect.tools(sent)
+        llm = LlmInput(dialect.model(sent), messages, params, self._log.put(tools) if tools else None, dialect.name)
+        head = {"model": llm.model, "params": params, "tools": self._redact(tools)}
+        input_id = _input_id(head, canonical_messages)
+        self._log.append(
+            NodeBegan(
+                uid,
+                "llm",
+                self.tree.head,
+                self.tree.branch,
+                thread.id,
+                input_id,
+                state.snapshot,
+                time.time_ns(),
+                llm,
+                raw_length=len(thread.raw),
+            )
+        )
+        self._checkpointer.belongs_to(uid)
+        thread.contexts[uid] = Context(len(thread.raw), thread.edits)
+        thread.first = thread.first or uid
+        return uid, sent
+
+    def _store_messages(
+        self, thread: Thread, effective: list[Message], uid: RecordUid
+    ) -> tuple[MessageList, list[bytes]]:
+        last = thread.sent
+        keep = 0
+        for before, after in zip(last.messages, effective, strict=False):
+            if before is not after and before != after:
+                break
+            keep += 1
+        ids, known = last.ids[:keep], last.canonical[:keep]
+        for message in effective[keep:]:
+            content = self._redact(message)
+            ids.append(self._log.put(content))
+            known.append(canonical(content))
+        base = last.uid
+        thread.sent.messages, thread.sent.ids, thread.sent.canonical = effective, ids, known
+        thread.sent.uid = uid
+        return MessageList(base, keep if base else 0, tuple(ids[keep:] if base else ids)), known
+
+    def _end_llm(
+        self, dialect: Dialect, uid: RecordUid, reply: WireReply, begun: float, *, stream: bool
+    ) -> Reply | None:
+        """Record the answer; None where it is an error, which the harness then gets as it came."""
+        if not reply.ok:
+            text = reply.body[:TRACEBACK].decode("utf-8", "replace")
+            self._end(uid, begun, error=Failure(f"HTTP {reply.status}", text, "provider"))
+            return None
+        try:
+            answer = dialect.parse(reply.body, stream=stream)
+        except ProviderError as error:
+            self._end(uid, begun, error=_failure(error, "provider"))
+            return None
+        self._log.append(
+            NodeEnded(
+                uid,
+                self._log.put(answer.response),
+                None,
+                answer.usage,
+                _ms(begun),
+                digest=first_line(answer.text),
+                calls=tuple(short(call) for call in answer.calls),
+                note=self._skipped(answer.calls),
+            )
+        )
+        return answer
+
+    def _skipped(self, calls: Sequence[ToolCall]) -> str:
+        """What the record says of calls that a rewind tool in the same turn pushes aside."""
+        tool = next((name for name in (COMMIT, CANDIDATES) if any(call.name == name for call in calls)), None)
+        others = [short(call) for call in calls if call.name != tool]
+        if tool is None or not others or not self._offers:
+            return ""
+        return f"not executed because of {tool}: {', '.join(others)}"
+
+    def _stripped(self, dialect: Dialect, thread: Thread, reply: WireReply, *, stream: bool) -> WireReply:
+        """The model calls the rewind tools for ever: give the harness its answer without those calls."""
+        with self._guarded():
+            response = dialect.without_calls(dialect.parse(reply.body, stream=stream).response, NAMES)
+            self._log.append(Warned(f"{thread.id}: rewind tools called {self._budget.internal_calls} times in a row."))
+        return WireReply(reply.status, reply.headers, dialect.render(response, stream=stream))
+
+    # --- the two tools ------------------------------------------------------------------------------------------------
+
+    def _act(self, dialect: Dialect, thread: Thread, answer: Reply, ours: Sequence[ToolCall]) -> None:
+        """Carry out the rewind tools in an answer; afterwards the thread's edits say how the conversation goes on."""
+        commit = next((call for call in ours if call.name == COMMIT), None)
+        if commit is None:
+            listing = render(candidates(self.tree, thread.id, self._budget.candidates))
+            self._answer(dialect, thread, answer, {call.id: listing for call in ours}, CANDIDATES)
+            return
+        refusal = self._commit(dialect, thread, commit)
+        if refusal is not None:
+            target = str(_argument(commit, "record_uid"))
+            self._log.append(RewindRejected(target, refusal))
+            self._answer(dialect, thread, answer, {commit.id: refusal}, COMMIT)
+
+    def _answer(self, dialect: Dialect, thread: Thread, answer: Reply, texts: dict[str, str], tool: str) -> None:
+        skipped = {call.id: NOT_EXECUTED.format(tool=tool) for call in answer.calls if call.id not in texts}
+        results = dialect.results(answer.message, {**skipped, **texts})
+        thread.insert((answer.message, *results))
+
+    def _commit(self, dialect: Dialect, thread: Thread, call: ToolCall) -> str | None:
+        """Make the rewind that the agent asks for; the sentence to tell it where it can't be made."""
+        wish = _wish(call, thread.id)
+        if isinstance(wish, str):
+            return wish
+        refusal = self._rewinder.refusal(wish) or self._present(thread, wish.target) or self._wait_until_quiet(thread)
+        if refusal is not None:
+            return refusal
+        ended = [item for item in self._threads.all() if item is not thread and _began_after(item, wish.target)]
+        number = self.tree.rewinds + 1
+        fresh = Note(self.tree.next_branch(), wish.target, wish.note)
+        context = thread.contexts.get(wish.target)
+        held = thread.notes_at(context) if context else self.tree.held(wish.target)
+        prefix = [] if context else [self._log.get(item) for item in self.tree.messages(wish.target)]
+        notes = [note for note in (*self.tree.notes, fresh) if note.branch not in held]
+        left = None if self._budget.rewinds is None else self._budget.rewinds - number
+        text = injection(notes, rewinds=number, left=left, effects=self._surviving(wish.target))
+        try:
+            rewound = self._rewinder.make(wish, memory=text, ended_threads=[item.id for item in ended])
+        except RewindRefused as error:
+            return str(error)
+        for item in ended:
+            item.ended = True
+        memory = dialect.memory(text, self._memory_role)
+        names = tuple(note.branch for note in notes)
+        thread.cut(context or Context(0, ()), (*prefix, memory), rewound.branch, names)
+        return None
+
+    def _present(self, thread: Thread, target: RecordUid) -> str | None:
+        context = thread.contexts.get(target)
+        if context is not None and context.raw_length == len(thread.raw) and self._on_path(target):
+            return f"{target} is where you are now; nothing has been done since. Choose an earlier checkpoint."
+        return None
+
+    def _on_path(self, uid: RecordUid) -> bool:
+        return any(node.uid == uid for node in self.tree.ancestors(self.tree.head))
+
+    def _surviving(self, target: RecordUid) -> list[str]:
+        abandoned: list[str] = []
+        for node in self.tree.ancestors(self.tree.head):
+            if node.ended:
+                abandoned += [effect.what for effect in node.ended.effects if effect.survives]
+            if node.uid == target:
+                break
+        return abandoned[::-1]
+
+    def _wait_until_quiet(self, thread: Thread) -> str | None:
+        """No kill reaches a tool inside this process: wait for the others', and refuse while one is running."""
+        deadline = time.monotonic() + self._budget.batch_wait_s
+        while True:
+            busy = self._busy(thread)
+            if not busy:
+                return None
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return f"The rewind was not made: still running: {', '.join(busy)}. Try again when they have ended."
+            self._quiet.wait(left)
+
+    def _busy(self, thread: Thread) -> list[str]:
+        running = [f"{name} ({uid})" for uid, name in self._running.items()]
+        open_calls = [
+            f"{name} (conversation {other.id})"
+            for other in self._threads.all()
+            if other is not thread and not other.ended
+            for name in other.pending.values()
+        ]
+        return running + open_calls
+
+    # --- tools and verdicts -------------------------------------------------------------------------------------------
+
+    def tool(self, name: str, arguments: Json, run: Callable[[], T], *, call_id: str | None = None) -> T:
+        """Record one tool call; returns what `run` returns and raises what it raises."""
+        with self._guarded():
+            uid = self._begin_tool(name, arguments, call_id)
+        begun = time.perf_counter()
+        try:
+            value = run()
+        except BaseException as error:
+            with self._guarded():
+                self._leave(uid)
+                self._end(uid, begun, error=_failure(error, "tool"))
+            raise
+        with self._guarded():
+            self._leave(uid)
+            output = jsonable(value)
+            text = output if isinstance(output, str) else str(output)
+            self._log.append(NodeEnded(uid, self._log.put(output), latency_ms=_ms(begun), digest=first_line(text)))
+        return value
+
+    def _begin_tool(self, name: str, arguments: Json, call_id: str | None) -> RecordUid:
+        state = self._checkpointer.save()
+        uid = self._uid()
+        tool = ToolInput(name, self._redact(jsonable(arguments)), call_id)
+        input_id = digest_bytes(canonical({"name": tool.name, "arguments": tool.arguments}))
+        self._log.append(
+            NodeBegan(
+                uid,
+                "tool",
+                self.tree.head,
+                self.tree.branch,
+                self._thread_of(call_id),
+                input_id,
+                state.snapshot,
+                time.time_ns(),
+                tool=tool,
+            )
+        )
+        self._running[uid] = name
+        return uid
+
+    def _leave(self, uid: RecordUid) -> None:
+        self._running.pop(uid, None)
+        self._quiet.notify_all()
+
+    def _thread_of(self, call_id: str | None) -> ThreadId:
+        threads = self._threads.all()
+        owner = next((item for item in threads if call_id is not None and call_id in item.pending), None)
+        owner = owner or next((item for item in reversed(threads) if item.pending), None)
+        return owner.id if owner else MAIN_THREAD
+
+    def submit(self, check: Callable[[RecordUid | None], Judged], strategy: Strategy) -> Decision:
+        """Have a submission judged; the check is a tool node of its own, its verdict is in the journal."""
+        after = self.tree.head
+        verdict = self.tool("submission check", {}, lambda: check(after))
+        return self.judged(verdict, strategy)
+
+    def judged(self, verdict: Judged, strategy: Strategy) -> Decision:
+        with self._guarded():
+            self._log.append(verdict)
+            return strategy.decide(self.tree, verdict)
+
+    # --- beginning and end --------------------------------------------------------------------------------------------
+
+    def resume_at(self, point: ResumePoint) -> None:
+        """Give the answer that the checkpoint got before a crash again, if the agent asks the same there."""
+        self._serve = point.at if point.serves else None
+        self._seeded = frozenset(point.notes)
+
+    def _served(self, thread: Thread, dialect: Dialect, body: Json) -> WireReply | None:
+        uid, self._serve = self._serve, None
+        if uid is None:
+            return None
+        effective = thread.effective()
+        ids = [digest_bytes(canonical(self._redact(message))) for message in effective]
+        node = self.tree.node(uid)
+        if node.ended is None or node.ended.output is None or tuple(ids) != self.tree.messages(uid):
+            return None
+        thread.contexts[uid] = Context(len(thread.raw), thread.edits)
+        thread.first = uid
+        response = self._log.get(node.ended.output)
+        stream = dialect.streams(body)
+        rendered = dialect.render(response, stream=stream)
+        answer = dialect.parse(rendered, stream=stream)
+        thread.pending = {call.id: call.name for call in answer.calls}
+        kind = "text/event-stream" if stream else "application/json"
+        return WireReply(200, (("content-type", kind),), rendered)
+
+    def end(self, reason: str, *, ok: bool, answer: str = "") -> None:
+        """The last snapshot and the last line. Everything would survive a power loss when this returns."""
+        with self._guarded():
+            if self._ended:
+                return
+            state = self._checkpointer.save("end of the run")
+            self._world.sync()
+            self._log.append(RunEnded(time.time_ns(), ok, reason, state.snapshot, answer))
+            self._log.sync()
+            self._ended = True
+
+    def _uid(self) -> RecordUid:
+        self._next += 1
+        return record_uid(self._next - 1)
+
+    def _end(self, uid: RecordUid, begun: float, *, error: Failure) -> None:
+        self._log.append(NodeEnded(uid, error=error, latency_ms=_ms(begun), digest=first_line(error.message)))
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        with self._lock:
+            if self.broken is not None:
+                raise self.broken
+            try:
+                yield
+            except (RewindRefused, ProviderError):
+                raise
+            except AgentRewindError as error:
+                self.broken = error
+                raise
+            except OSError as error:
+                self.broken = StoreError(f"The run can't be recorded any more: {error}")
+                raise self.broken from error
+
+
+def _wish(call: ToolCall, thread: ThreadId) -> Wish | str:
+    target, note, reason = (_argument(call, key) for key in ("record_uid", "memory_summary", "reason"))
+    if call.arguments is None:
+        return "The arguments of backtrack_commit are not valid JSON; call it again with record_uid and memory_summary."
+    if not isinstance(target, str) or not isinstance(note, str):
+        return "backtrack_commit needs record_uid and memory_summary, both as text."
+    return Wish(RecordUid(target.strip()), note, thread, str(reason or ""))
+
+
+def _argument(call: ToolCall, key: str) -> Json:
+    return call.arguments.get(key) if isinstance(call.arguments, dict) else None
+
+
+def _began_after(thread: Thread, target: RecordUid) -> bool:
+    return thread.first is not None and thread.first > target
+
+
+def _refused_call(thread: ThreadId) -> WireReply:
+    text = f"agentrewind: this conversation ({thread}) was ended by a rewind of the run to a point before it began."
+    body = canonical({"error": {"message": text, "type": "agentrewind_thread_ended", "code": None, "param": None}})
+    return WireReply(400, (("content-type", "application/json"),), body)
+
+
+def _input_id(head: dict[str, Json], messages: Sequence[bytes]) -> str:
+    """The digest of the canonical JSON of model, params, tools and messages together, from parts known already."""
+    rest = {key: value for key, value in head.items() if value is not None}
+    parts = {key: canonical(value) for key, value in rest.items()}
+    parts["messages"] = b"[" + b",".join(messages) + b"]"
+    body = b",".join(b'"' + key.encode() + b'":' + parts[key] for key in sorted(parts))
+    return digest_bytes(b"{" + body + b"}")
+
+
+def _failure(error: BaseException, boundary: Literal["provider", "tool"]) -> Failure:
+    text = "".join(traceback.format_exception(error))[-TRACEBACK:]
+    return Failure(type(error).__name__, str(error), boundary, text)
+
+
+def _ms(begun: float) -> float:
+    return round((time.perf_counter() - begun) * 1000, 3)
+
+
+def first_line(text: str) -> str:
+    """The first line that says something, cut to `DIGEST` characters."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= DIGEST else line[: DIGEST - 1] + "…"
+
+
+def short(call: ToolCall) -> str:
+    """`name(first argument…)`."""
+    value = next(iter(call.arguments.values()), "") if isinstance(call.arguments, dict) else call.raw_arguments
+    text = " ".join(str(value).split())
+    return f"{call.name}({text if len(text) <= ARGUMENT else text[: ARGUMENT - 1] + '…'})"
+
+
+def jsonable(value: object) -> Json:
+    """`value` where JSON can say it, else its representation."""
+    try:
+        canonical(value)
+    except (TypeError, ValueError):
+        return repr(value)
+    return value

@@ -1,0 +1,150 @@
+"""Which conversation a call belongs to, and what the edits of that conversation are (rewind.md, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from agentrewind.core.align import align
+from agentrewind.core.codec import Json, digest
+from agentrewind.core.edits import Edit, Message, splice
+from agentrewind.core.records import MAIN_THREAD, MessageId, RecordUid, ThreadId
+
+Canonical = Callable[[Message], Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The conversation at one call: how many raw messages the harness sent, and the edits in force."""
+
+    raw_length: int
+    edits: tuple[Edit, ...]
+
+
+@dataclass(slots=True)
+class Sent:
+    """What went upstream last, with the ids and canonical bytes of its messages: the next call pays for what is new."""
+
+    messages: list[Message] = field(default_factory=list)
+    ids: list[MessageId] = field(default_factory=list)
+    canonical: list[bytes] = field(default_factory=list)
+    uid: RecordUid | None = None
+
+
+@dataclass(slots=True)
+class Thread:
+    """One conversation of the run."""
+
+    id: ThreadId
+    raw: list[Message] = field(default_factory=list)
+    edits: tuple[Edit, ...] = ()
+    contexts: dict[RecordUid, Context] = field(default_factory=dict)
+    sent: Sent = field(default_factory=Sent)
+    first: RecordUid | None = None
+    pending: dict[str, str] = field(default_factory=dict)
+    """The tool calls of its last answer that the harness has not come back from: id to name."""
+    seeded: frozenset[str] = frozenset()
+    """The notes that stand in what the harness itself sends (it was seeded with them after a crash)."""
+    ended: bool = False
+    degraded: bool = False
+    """The harness rewrote its history and the edits could not be placed again."""
+
+    def effective(self) -> list[Message]:
+        return splice(self.raw, self.edits)
+
+    def cut(self, context: Context, inserted: Sequence[Message], branch: str, notes: tuple[str, ...]) -> None:
+        """Go back to `context`: everything after it is cut, and `inserted` stands in its place."""
+        here = Edit(context.raw_length, len(self.raw), tuple(inserted), branch, notes)
+        self.edits = (*context.edits, here)
+
+    def insert(self, messages: Sequence[Message]) -> None:
+        """Put an exchange that the harness never sees at the end of what it sent."""
+        end = len(self.raw)
+        self.edits = (*self.edits, Edit(end, end, tuple(messages)))
+
+    def notes_at(self, context: Context) -> frozenset[str]:
+        """The branches whose notes stand in the conversation at that call."""
+        return self.seeded.union(note for edit in context.edits for note in edit.notes)
+
+
+class Threads:
+    """All conversations of a run."""
+
+    def __init__(self) -> None:
+        self._threads: list[Thread] = []
+
+    def all(self) -> list[Thread]:
+        return list(self._threads)
+
+    def get(self, thread: ThreadId) -> Thread | None:
+        return next((item for item in self._threads if item.id == thread), None)
+
+    def assign(self, raw: list[Message], canonical: Canonical) -> Thread:
+        """The thread whose list `raw` extends, brought up to it; else the one that was rewritten; else a new one."""
+        shared = {thread.id: common_prefix(thread.raw, raw, canonical) for thread in self._threads}
+        extended = [thread for thread in self._threads if shared[thread.id] == len(thread.raw)]
+        if extended:
+            thread = max(extended, key=lambda item: len(item.raw))
+            thread.raw = raw
+            return thread
+        rewritten = next((thread for thread in self._threads[::-1] if _rewrote(thread, raw, canonical)), None)
+        if rewritten is not None:
+            _realign(rewritten, raw, canonical)
+            return rewritten
+        return self._open(raw, shared)
+
+    def _open(self, raw: list[Message], shared: dict[ThreadId, int]) -> Thread:
+        name = MAIN_THREAD if not self._threads else ThreadId(f"t{len(self._threads)}")
+        thread = Thread(name, raw)
+        kin = max(self._threads, key=lambda item: shared[item.id], default=None)
+        if kin is not None:
+            thread.edits = _inherited(kin.edits, shared[kin.id])
+        self._threads.append(thread)
+        return thread
+
+
+def common_prefix(old: Sequence[Message], new: Sequence[Message], canonical: Canonical) -> int:
+    """How many messages the two lists share from the start, volatile fields left out."""
+    for index, (before, after) in enumerate(zip(old, new, strict=False)):
+        if before != after and canonical(before) != canonical(after):
+            return index
+    return min(len(old), len(new))
+
+
+def _inherited(edits: Sequence[Edit], prefix: int) -> tuple[Edit, ...]:
+    """The edits that concern the first `prefix` messages; one that reaches further is cut off there."""
+    return tuple(
+        Edit(edit.start, min(edit.stop, prefix), edit.inserted, edit.branch, edit.notes)
+        for edit in edits
+        if edit.start < prefix or edit.start == edit.stop == prefix
+    )
+
+
+def _keys(messages: Sequence[Message], canonical: Canonical) -> list[str]:
+    return [digest(canonical(message)) for message in messages]
+
+
+def _rewrote(thread: Thread, raw: list[Message], canonical: Canonical) -> bool:
+    """Whether `raw` is the thread's own history in another form: it holds later messages of it, in another place.
+
+    A conversation that merely forks off keeps nothing of what comes after the shared prefix.
+    """
+    if thread.ended or not thread.raw:
+        return False
+    prefix = common_prefix(thread.raw, raw, canonical)
+    later = set(_keys(thread.raw[prefix:], canonical))
+    return any(key in later for key in _keys(raw[prefix:], canonical))
+
+
+def _realign(thread: Thread, raw: list[Message], canonical: Canonical) -> None:
+    """Place the thread's edits in its rewritten history, or mark it degraded and keep only what can't be wrong."""
+    edits = align(_keys(thread.raw, canonical), _keys(raw, canonical), thread.edits)
+    thread.raw = raw
+    thread.contexts = {}
+    if edits is not None:
+        thread.edits = edits
+        return
+    thread.degraded = True
+    memories = [edit for edit in thread.edits if edit.notes]
+    end = len(raw)
+    thread.edits = tuple(Edit(end, end, edit.inserted, edit.branch, edit.notes) for edit in memories)

@@ -1,0 +1,147 @@
+"""A synchronous interposer under an asynchronous client.
+
+The interposer works in a thread of its own. Whatever it sends is sent by the caller's task itself, which waits for it
+all the while: so a time-out or a cancellation of the caller reaches the request that is under way, asyncio and trio
+alike, and context variables and cancel scopes are those that the HTTP library expects.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import anyio
+import anyio.to_thread
+
+from agentrewind.core.codec import Json
+from agentrewind.core.wire import Send, WireReply
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """How something ended: with a reply or with an exception."""
+
+    reply: WireReply | None = None
+    error: BaseException | None = None
+
+    def get(self) -> WireReply:
+        if self.error is not None:
+            raise self.error
+        assert self.reply is not None
+        return self.reply
+
+
+class _Conversation:
+    """Where the interposer's thread and the caller's task meet. At each moment one of the two works."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Condition()
+        self._waiting = False
+        self._asked: Json = None
+        self._sent = _Ended()
+        self._left: BaseException | None = None
+        self._result: _Ended | None = None
+
+    def work(self, call: Callable[[Send], WireReply]) -> None:
+        """The thread: the interposer's call, to its end."""
+        try:
+            result = _Ended(call(self._send))
+        except BaseException as error:  # noqa: BLE001 (raised again in the caller's task)
+            result = _Ended(error=error)
+        with self._turn:
+            self._result = result
+            self._turn.notify_all()
+
+    def _send(self, body: Json) -> WireReply:
+        """In the thread: ask the task to send, wait for the outcome."""
+        with self._turn:
+            self._asked, self._waiting = body, self._left is None
+            self._turn.notify_all()
+            self._turn.wait_for(lambda: not self._waiting)
+            sent = self._sent if self._left is None else _Ended(error=self._left)
+        return sent.get()
+
+    def wait(self) -> None:
+        """Block until the interposer wants something sent or is done. Takes nothing away: may be called again."""
+        with self._turn:
+            self._turn.wait_for(lambda: self._waiting or self._result is not None)
+
+    def asked(self) -> Json:
+        return self._asked
+
+    def answer(self, sent: _Ended) -> None:
+        """In the task: hand over the outcome of what was asked for."""
+        with self._turn:
+            self._sent, self._waiting = sent, False
+            self._turn.notify_all()
+
+    def leave(self, error: BaseException) -> None:
+        """In the task, which can't go on: this send, if there is one, and all later ones raise `error`."""
+        with self._turn:
+            self._left, self._waiting = error, False
+            self._turn.notify_all()
+
+    @property
+    def result(self) -> _Ended | None:
+        return self._result
+
+
+async def run(call: Callable[[Send], WireReply], send: Callable[[Json], Awaitable[WireReply]]) -> WireReply:
+    """What `call` returns or raises, with `send` awaited in this task.
+
+    Returns or raises only when `call` has come to its end. A cancellation meanwhile goes to the `send` under way
+    (which raises it into `call`), else to the next one, else it is raised when `call` has ended. Only a task whose
+    event loop is taken away from under it leaves early; then every `send` of `call` raises.
+    """
+    conversation = _Conversation()
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(conversation.work, call), name="agentrewind call", daemon=True)
+    thread.start()
+    try:
+        return await _serve(conversation, send)
+    except BaseException as error:
+        conversation.leave(error)
+        raise
+
+
+async def _serve(conversation: _Conversation, send: Callable[[Json], Awaitable[WireReply]]) -> WireReply:
+    cancelled: BaseException | None = None
+    while True:
+        cancelled = await _its_turn(conversation) or cancelled
+        result = conversation.result
+        if result is not None:
+            break
+        sent = _Ended(error=cancelled) if cancelled else await _sent(send, conversation.asked())
+        if isinstance(sent.error, anyio.get_cancelled_exc_class()):
+            cancelled = sent.error
+        conversation.answer(sent)
+    if cancelled is not None:
+        raise cancelled
+    return result.get()
+
+
+async def _its_turn(conversation: _Conversation) -> BaseException | None:
+    """Wait for the interposer, whatever happens to this task; a cancellation that asyncio raised is returned.
+
+    (Cancel scopes of anyio and trio are shielded off and strike at the next `send`.)
+    """
+    cancelled: BaseException | None = None
+    while True:
+        try:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(conversation.wait, limiter=anyio.CapacityLimiter(1))
+        except anyio.get_cancelled_exc_class() as error:
+            cancelled = error
+        else:
+            return cancelled
+
+
+async def _sent(send: Callable[[Json], Awaitable[WireReply]], body: Json) -> _Ended:
+    try:
+        return _Ended(await send(body))
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 (raised again in the interposer's thread)
+        return _Ended(error=error)

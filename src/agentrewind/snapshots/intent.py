@@ -1,0 +1,62 @@
+"""The record that a restore has begun: it survives a power loss, and while it is there the restore isn't done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agentrewind.core.codec import canonical, from_plain, to_plain
+from agentrewind.core.crashpoints import named, reach
+from agentrewind.core.errors import StorageFull, StoreError
+from agentrewind.core.world import Pending
+from agentrewind.snapshots.packs import FULL, sync_directory
+from agentrewind.snapshots.store import write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_WRITTEN = named("snapshot.restore-intent-written")
+_CLEARED = named("snapshot.restore-intent-cleared")
+_NAME = "restore-intent"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    pending: Pending
+    accept_incomplete: bool
+
+
+def write_intent(store: Path, pending: Pending, *, accept_incomplete: bool) -> None:
+    """Durable when it returns. Raises: StorageFull."""
+    plain = {**to_plain(pending), "accept_incomplete": accept_incomplete}
+    try:
+        write_whole(store / _NAME, canonical(plain), durable=True)
+    except OSError as error:
+        if error.errno in FULL:
+            raise StorageFull(f"{store}: no room to note that a restore begins. Nothing was touched.") from error
+        raise
+    reach(_WRITTEN)
+
+
+def read_intent(store: Path) -> Intent | None:
+    """Raises: StoreError: it is there and damaged."""
+    try:
+        plain = json.loads((store / _NAME).read_bytes())
+        return Intent(from_plain(Pending, plain), bool(plain["accept_incomplete"]))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreError(
+            f"{store / _NAME}: the record of an unfinished restore is damaged. All snapshots are safe: restore one of"
+            " them, and remove this file."
+        ) from error
+
+
+def clear_intent(store: Path) -> None:
+    try:
+        (store / _NAME).unlink()
+    except FileNotFoundError:
+        return
+    sync_directory(store)
+    reach(_CLEARED)

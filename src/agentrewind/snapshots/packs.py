@@ -1,0 +1,360 @@
+"""Append-only pack files: records of objects, manifests and commits, found again by reading them.
+
+A record is a header with its own checksum, a table of what is inside, and a body with a checksum. The table is not
+compressed, so the catalogue of everything in a pack comes from headers and tables alone; a damaged body damages its
+objects only, a damaged header its record only (the next record is found by its magic).
+
+::
+
+    header  magic "ARp1" | kind | codec | rows | body bytes | unpacked bytes | crc32(body) | crc32(header + table)
+    table   rows x (id, unpacked bytes, flags)
+    body    packed contents one after the other
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import struct
+import zlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from agentrewind.core.crashpoints import named, reach
+from agentrewind.core.errors import StorageFull, StoreError
+from agentrewind.snapshots import compression
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+OBJECTS, MANIFEST, COMMIT = 1, 2, 3
+SEALED = 1
+"""Flag of a row: the content is ciphertext."""
+
+FRAME = 64 << 10
+PACK_LIMIT = 1 << 30
+_ROWS_LIMIT = 4096
+_BUFFER = 8 << 20
+_MAGIC = b"ARp1"
+_HEADER = struct.Struct("<4sBBHQQI")
+_CRC = struct.Struct("<I")
+_ROW = struct.Struct("<32sIB")
+_HEADER_BYTES = _HEADER.size + _CRC.size
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_CACHED_BYTES = 16 << 20
+
+_PACK_CREATED = named("snapshot.pack-created")
+_PART_APPENDED = named("snapshot.part-appended")
+_COMMIT_APPENDED = named("snapshot.commit-appended")
+_SYNCED = named("snapshot.synced")
+
+
+class ObjectMissing(StoreError):
+    """No such object in the packs."""
+
+
+class ObjectDamaged(StoreError):
+    """The object's record can't be read or doesn't hold what it should."""
+
+
+class Row(NamedTuple):
+    id: bytes
+    size: int
+    flags: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Where a record lies and what its header says."""
+
+    pack: int
+    offset: int
+    kind: int
+    codec: int
+    rows: int
+    stored: int
+    unpacked: int
+    crc: int
+
+    @property
+    def table_at(self) -> int:
+        return self.offset + _HEADER_BYTES
+
+    @property
+    def body_at(self) -> int:
+        return self.table_at + self.rows * _ROW.size
+
+    @property
+    def end(self) -> int:
+        return self.body_at + self.stored
+
+
+def build(kind: int, rows: list[Row], content: bytes) -> bytes:
+    codec, body = compression.pack(content)
+    table = b"".join([_ROW.pack(*row) for row in rows])
+    head = _HEADER.pack(_MAGIC, kind, codec, len(rows), len(body), len(content), zlib.crc32(body))
+    return b"".join((head, _CRC.pack(zlib.crc32(table, zlib.crc32(head))), table, body))
+
+
+def parse(data: mmap.mmap | bytes, pack: int, offset: int) -> Record | None:
+    """The record at `offset`; None where no whole, sound header and table stand there or the body is cut off."""
+    head = data[offset : offset + _HEADER.size]
+    if len(head) < _HEADER.size or not head.startswith(_MAGIC):
+        return None
+    _, kind, codec, rows, stored, unpacked, crc = _HEADER.unpack(head)
+    record = Record(pack, offset, kind, codec, rows, stored, unpacked, crc)
+    expected = data[offset + _HEADER.size : record.table_at]
+    table = data[record.table_at : record.body_at]
+    if len(table) < rows * _ROW.size or record.end > len(data):
+        return None
+    return record if expected == _CRC.pack(zlib.crc32(table, zlib.crc32(head))) else None
+
+
+def records(data: mmap.mmap | bytes, pack: int, start: int) -> Iterator[Record]:
+    """All sound records from `start` on, in order, stepping over what is damaged."""
+    at = start
+    while 0 <= at < len(data):
+        record = parse(data, pack, at)
+        if record is None:
+            at = data.find(_MAGIC, at + 1)
+        else:
+            yield record
+            at = record.end
+
+
+class PackFiles:
+    """The pack files of one store: reading anywhere, appending at the end.
+
+    Appends are all or nothing: `abort` cuts the file back to where the append began.
+    """
+
+    def __init__(self, directory: Path, *, write: Callable[[int, bytes], int] = os.write) -> None:
+        self._directory = directory
+        self._write = write
+        self._read_fds: dict[int, int] = {}
+        self._append_fd: int | None = None
+        self._append_pack = 0
+        self._append_at = 0
+        self._begun_at = 0
+        self._buffer: list[bytes] = []
+        self._buffered = 0
+        self._unsynced: set[int] = set()
+        self._bodies: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._bodies_bytes = 0
+
+    def path(self, pack: int) -> Path:
+        return self._directory / f"{pack:06d}.pack"
+
+    def numbers(self) -> list[int]:
+        names = (path.name for path in self._directory.glob("*.pack"))
+        return sorted(int(name[:-5]) for name in names if name[:-5].isdigit())
+
+    def size(self, pack: int) -> int:
+        try:
+            return self.path(pack).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def scan(self, pack: int, start: int) -> Iterator[tuple[Record, list[Row], bool]]:
+        """Records from `start` on with their tables, and whether the body's checksum holds."""
+        if self.size(pack) <= start:
+            return
+        with self.path(pack).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            for record in records(data, pack, start):
+                table = data[record.table_at : record.body_at]
+                sound = zlib.crc32(data[record.body_at : record.end]) == record.crc
+                yield record, [Row(*row) for row in _ROW.iter_unpack(table)], sound
+
+    # Reading
+
+    def record_at(self, pack: int, offset: int) -> Record:
+        """Raises: ObjectDamaged."""
+        head = self._pread(pack, _HEADER_BYTES, offset)
+        if len(head) < _HEADER_BYTES or not head.startswith(_MAGIC):
+            raise ObjectDamaged(f"{self.path(pack)}: no record at byte {offset}")
+        _, kind, codec, rows, stored, unpacked, crc = _HEADER.unpack_from(head)
+        return Record(pack, offset, kind, codec, rows, stored, unpacked, crc)
+
+    def table(self, record: Record) -> list[Row]:
+        """Raises: ObjectDamaged."""
+        size = record.rows * _ROW.size
+        data = self._pread(record.pack, _HEADER_BYTES + size, record.offset)
+        head, crc, table = data[: _HEADER.size], data[_HEADER.size : _HEADER_BYTES], data[_HEADER_BYTES:]
+        if len(table) < size or crc != _CRC.pack(zlib.crc32(table, zlib.crc32(head))):
+            raise ObjectDamaged(f"{self.path(record.pack)}: the record at byte {record.offset} is damaged")
+        return [Row(*row) for row in _ROW.iter_unpack(table)]
+
+    def body(self, record: Record) -> bytes:
+        """The unpacked body, from a small cache if it was read just before.
+
+        Raises:
+            ObjectDamaged: the checksum is wrong or the body is cut off.
+        """
+        key = (record.pack, record.offset)
+        if (cached := self._bodies.get(key)) is not None:
+            self._bodies.move_to_end(key)
+            return cached
+        packed = self._pread(record.pack, record.stored, record.body_at)
+        where = f"{self.path(record.pack)}: the record at byte {record.offset}"
+        if len(packed) != record.stored or zlib.crc32(packed) != record.crc:
+            raise ObjectDamaged(f"{where} is damaged")
+        try:
+            data = compression.unpack(record.codec, packed, record.unpacked)
+        except compression.Unpackable as error:
+            raise ObjectDamaged(f"{where}: {error}") from error
+        self._remember(key, data)
+        return data
+
+    def _remember(self, key: tuple[int, int], data: bytes) -> None:
+        self._bodies[key] = data
+        self._bodies_bytes += len(data)
+        while self._bodies_bytes > _CACHED_BYTES and len(self._bodies) > 1:
+            self._bodies_bytes -= len(self._bodies.popitem(last=False)[1])
+
+    def _pread(self, pack: int, size: int, offset: int) -> bytes:
+        fd = self._read_fds.get(pack)
+        try:
+            if fd is None:
+                fd = self._read_fds[pack] = os.open(self.path(pack), os.O_RDONLY | os.O_CLOEXEC)
+            if size > os.fstat(fd).st_size:
+                return b""
+            return os.pread(fd, size, offset)
+        except OSError as error:
+            raise ObjectDamaged(f"{self.path(pack)} can't be read: {error.strerror}") from error
+
+    # Appending
+
+    def begin(self, pack: int, at: int) -> None:
+        """Start an append at byte `at` of `pack`, which is its end; a full pack is followed by the next."""
+        if at >= PACK_LIMIT:
+            pack, at = pack + 1, 0
+        if self._append_fd is None or self._append_pack != pack:
+            self._open_for_append(pack)
+        self._begun_at = self._append_at = at
+
+    def _open_for_append(self, pack: int) -> None:
+        self._close_append()
+        path = self.path(pack)
+        existed = path.exists()
+        self._append_fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._append_pack = pack
+        if not existed:
+            reach(_PACK_CREATED)
+
+    def append(self, data: bytes) -> tuple[int, int]:
+        """Add one built record to the append; its pack and offset. Written now or with the commit.
+
+        Raises:
+            StorageFull: call `abort`.
+        """
+        where = (self._append_pack, self._append_at)
+        self._buffer.append(data)
+        self._append_at += len(data)
+        self._buffered += len(data)
+        if self._buffered >= _BUFFER:
+            self._flush()
+            reach(_PART_APPENDED)
+        return where
+
+    def commit(self, *last: bytes) -> list[tuple[int, int]]:
+        """Write what is left together with `last`, the commit record at the very end; where each of `last` lies.
+
+        Raises:
+            StorageFull: call `abort`.
+        """
+        places = []
+        for data in last:
+            places.append((self._append_pack, self._append_at))
+            self._buffer.append(data)
+            self._append_at += len(data)
+        self._flush()
+        self._unsynced.add(self._append_pack)
+        reach(_COMMIT_APPENDED)
+        return places
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """Pack and byte at which the next append starts."""
+        return self._append_pack, self._append_at
+
+    def _flush(self) -> None:
+        data = b"".join(self._buffer)
+        self._buffer.clear()
+        self._buffered = 0
+        assert self._append_fd is not None
+        try:
+            while data:
+                data = data[self._write(self._append_fd, data) :]
+        except OSError as error:
+            if error.errno in FULL:
+                raise StorageFull(
+                    f"No room for this snapshot in {self._directory} ({error.strerror}). Earlier snapshots are as they"
+                    " were, and so is the workspace. Make room and try again."
+                ) from error
+            raise
+
+    def abort(self) -> None:
+        """Cut the append off again; what was there before is as it was."""
+        self._buffer.clear()
+        self._buffered = 0
+        if self._append_fd is not None:
+            os.ftruncate(self._append_fd, self._begun_at)
+        self._append_at = self._begun_at
+
+    def sync(self) -> None:
+        """Return once everything appended so far would survive a power loss."""
+        if not self._unsynced:
+            return
+        for pack in sorted(self._unsynced):
+            fd = os.open(self.path(pack), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fdatasync(fd)
+            finally:
+                os.close(fd)
+        sync_directory(self._directory)
+        self._unsynced.clear()
+        reach(_SYNCED)
+
+    def _close_append(self) -> None:
+        if self._append_fd is not None:
+            os.close(self._append_fd)
+            self._append_fd = None
+
+    def close(self) -> None:
+        self._close_append()
+        for fd in self._read_fds.values():
+            os.close(fd)
+        self._read_fds.clear()
+
+
+class FrameBuilder:
+    """Gathers small objects until a frame is full."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self._contents: list[bytes] = []
+        self._size = 0
+
+    def add(self, row: Row, content: bytes) -> bool:
+        """Whether the frame is now full."""
+        self.rows.append(row)
+        self._contents.append(content)
+        self._size += len(content)
+        return self._size >= FRAME or len(self.rows) >= _ROWS_LIMIT
+
+    def take(self) -> tuple[list[Row], bytes]:
+        """Rows and the built record; the builder is empty again."""
+        rows, content = self.rows, b"".join(self._contents)
+        self.__init__()  # type: ignore[misc]
+        return rows, build(OBJECTS, rows, content)
+
+
+def sync_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

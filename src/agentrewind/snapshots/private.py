@@ -1,0 +1,101 @@
+"""What the store knows about secret files: sealed content under names that say nothing about it.
+
+One random key a store, in a file that only its owner reads. A private object's id is a keyed hash, so that nobody
+without the key can tell whether a guessed secret is in the store; its body is AES-256-GCM from `cryptography`, with a
+nonce derived from key and plaintext, so that equal content stays one object.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from typing import TYPE_CHECKING
+
+from agentrewind.core.crashpoints import named, reach
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES = 32
+_NONCE = 12
+_KEY_WRITTEN = named("snapshot.key-written")
+
+
+class Unsealable(ValueError):
+    """A sealed object that this store's key doesn't open: damaged, or sealed under another key."""
+
+
+class Keys:
+    """Keyed ids and sealing for one store."""
+
+    def __init__(self, key: bytes) -> None:
+        self._ids = self._derive(key, b"agentrewind private ids")
+        self._notes = self._derive(key, b"agentrewind notes")
+        self._nonces = self._derive(key, b"agentrewind nonces")
+        self._sealing = self._derive(key, b"agentrewind sealing")
+        self._cipher: AESGCM | None = None
+
+    @staticmethod
+    def _derive(key: bytes, purpose: bytes) -> bytes:
+        return hmac.digest(key, purpose, "sha256")
+
+    def id(self, data: bytes) -> bytes:
+        return hmac.digest(self._ids, data, "sha256")
+
+    def note(self, data: bytes) -> bytes:
+        """A keyed hash that tells only whether something has changed."""
+        return hmac.digest(self._notes, data, "sha256")[:16]
+
+    def noting(self) -> hmac.HMAC:
+        return hmac.new(self._notes, digestmod=hashlib.sha256)
+
+    def seal(self, data: bytes) -> bytes:
+        nonce = hmac.digest(self._nonces, data, "sha256")[:_NONCE]
+        return nonce + self._aead().encrypt(nonce, data, None)
+
+    def unseal(self, sealed: bytes) -> bytes:
+        """Raises: Unsealable."""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            return self._aead().decrypt(sealed[:_NONCE], sealed[_NONCE:], None)
+        except (InvalidTag, ValueError) as error:
+            raise Unsealable("the store's key does not open a sealed object") from error
+
+    def _aead(self) -> AESGCM:
+        if self._cipher is None:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+            self._cipher = AESGCM(self._sealing)
+        return self._cipher
+
+
+def read_key(path: Path) -> bytes | None:
+    """The key, or None where there is none or it is cut off."""
+    try:
+        key = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return key if len(key) == KEY_BYTES else None
+
+
+def make_key(path: Path) -> bytes:
+    """Write a new random key, durable when it returns; a damaged one beside it is kept under another name."""
+    key = secrets.token_bytes(KEY_BYTES)
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, key)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    reach(_KEY_WRITTEN)
+    if path.exists():
+        os.rename(path, path.with_name(f"{path.name}.damaged-{secrets.token_hex(4)}"))
+    os.rename(fresh, path)
+    return key

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from agentrewind.engine.processes import RUN_MARK, descendants, end_all, marked, ticks_now
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+
+def wait_until(true, seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it didn't come true in time"
+        time.sleep(0.02)
+
+
+def test_a_child_that_ignores_term_is_killed_and_named() -> None:
+    since = ticks_now()
+    child = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import signal,time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)",
+        ],
+        stdout=subprocess.PIPE,
+    )
+    assert child.stdout.readline() == b"up\n"
+    ended, alive = end_all(lambda: [p for p in descendants(os.getpid(), since) if p.pid == child.pid])
+    child.stdout.close()
+    child.wait()
+    assert alive == []
+    assert [process.pid for process in ended] == [child.pid]
+    assert "time.sleep" in str(ended[0])
+
+
+def test_what_was_started_before_is_left_alone() -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        wait_until(lambda: any(p.pid == child.pid for p in descendants(os.getpid())))
+        time.sleep(0.05)
+        assert child.pid not in [process.pid for process in descendants(os.getpid(), ticks_now())]
+        assert child.poll() is None
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_daemon_comes_back_to_the_subreaper_and_is_ended() -> None:
+    script = """
+import os, subprocess, sys, time
+from agentrewind.engine.processes import become_subreaper, descendants, end_all, ticks_now
+assert become_subreaper()
+since = ticks_now()
+subprocess.run(["bash", "-c", "setsid nohup sleep 61 >/dev/null 2>&1 & disown"], check=True)
+time.sleep(0.2)
+ended, alive = end_all(lambda: descendants(os.getpid(), since))
+print(len(ended), len(alive), ended[0].command)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.strip() == "1 0 sleep 61"
+
+
+def test_the_mark_finds_an_orphan_of_a_dead_run_and_nobody_else() -> None:
+    orphan = subprocess.Popen(["sleep", "62"], env={**os.environ, RUN_MARK: "run-x"})
+    other = subprocess.Popen(["sleep", "62"], env={**os.environ, RUN_MARK: "run-xy"})
+    try:
+        wait_until(lambda: [process.pid for process in marked("run-x")] == [orphan.pid])
+        ended, alive = end_all(lambda: marked("run-x"))
+        assert ([process.pid for process in ended], alive) == ([orphan.pid], [])
+        assert orphan.wait() == -signal.SIGTERM
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
