@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -145,7 +146,7 @@ def tree_before_disk(patch):
 
 
 def written_before_refused(patch):
-    patch.setattr(JournalWriter, "_check", lambda self, event: None)
+    patch.setattr(RunTree, "check", lambda self, event: None)
 
 
 def hashed_before_redacted(patch):
@@ -168,14 +169,48 @@ def readable_by_all(patch):
 
 
 def line_numbers_ignored(patch):
-    take = scan_module._take
+    decoded = scan_module._decoded
     patch.setattr(
-        scan_module, "_take", lambda path, at, number, event, found: take(path, at, len(found.events), event, found)
+        scan_module, "_decoded", lambda path, line, found: (len(found.events), decoded(path, line, found)[1])
     )
 
 
+def unknown_contents_named_by_any_number(patch):
+    patch.setattr(writer_module, "_number_of", lambda contents: lambda content: 0)
+
+
 def contents_never_looked_for(patch):
-    patch.setattr(format_module, "contents_named", lambda event: ())
+    patch.setattr(scan_module, "_stored", lambda number, found: found.ids[number] if found.ids[number:] else "lost")
+
+
+def contents_counted_as_they_come(patch):
+    locate = format_module.locate_content
+    numbers = itertools.count()
+
+    def renumbering(line):
+        return next(numbers), *locate(line)[1:]
+
+    scan_contents = scan_module._scan_contents
+
+    def scan_anew(path, found):
+        nonlocal numbers
+        numbers = itertools.count()
+        scan_contents(path, found)
+
+    patch.setattr(format_module, "locate_content", renumbering)
+    patch.setattr(scan_module, "_scan_contents", scan_anew)
+
+
+def torn_content_left_standing(patch):
+    """What is left of the last content is taken for it."""
+    scan_contents = scan_module._scan_contents
+
+    def generous(path, found):
+        scan_contents(path, found)
+        if not path.read_bytes().endswith(b"\n"):
+            found.ids.append("half")
+
+    patch.setattr(scan_module, "_scan_contents", generous)
 
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -192,7 +227,7 @@ MUTANTS: list[tuple[Mutate, str, tuple[str, ...]]] = [
     (tree_before_disk, "test_a_full_disk_leaves_every_line_whole_and_a_later_append_works", ()),
     (written_before_refused, "test_an_event_that_the_tree_refuses_is_not_written", ()),
     (
-        written_before_refused,
+        unknown_contents_named_by_any_number,
         "test_an_event_that_names_a_content_that_was_never_put_is_not_written",
         (),
     ),
@@ -201,6 +236,9 @@ MUTANTS: list[tuple[Mutate, str, tuple[str, ...]]] = [
     (readable_by_all, "test_files_are_private", ()),
     (line_numbers_ignored, "test_a_line_that_is_gone_or_doubled_is_found", ()),
     (contents_never_looked_for, "test_a_content_that_is_named_and_gone_is_found", ()),
+    (contents_never_looked_for, "test_a_content_that_is_torn_and_was_named_is_found", ()),
+    (contents_counted_as_they_come, "test_a_content_that_is_gone_doubled_or_moved_is_found", ()),
+    (torn_content_left_standing, "test_a_content_that_is_torn_and_was_named_is_found", ()),
 ]
 
 

@@ -53,10 +53,11 @@ def test_an_event_survives_plain_json_and_a_line(tag):
     @given(events(cls), st.integers(0, 2**40))
     def holds(event, number):
         assert codec.from_plain(cls, json.loads(codec.canonical(codec.to_plain(event)))) == event
-        line = fmt.encode_event(number, event)
+        ids = []
+        line = fmt.encode_event(number, event, lambda content: ids.append(content) or len(ids) - 1)
         assert line.endswith(b"\n")
         assert b"\n" not in line[:-1]
-        assert fmt.decode_event(line[:-1]) == (number, event)
+        assert fmt.decode_event(line[:-1], ids.__getitem__) == (number, event)
         assert json.loads(line)["event"] == tag
 
     holds()
@@ -66,17 +67,21 @@ def test_an_event_survives_plain_json_and_a_line(tag):
 @settings(max_examples=200, deadline=None)
 def test_a_content_survives_its_line(value):
     data = fmt.canonical(value)
-    found, line, begin = fmt.encode_content(data)
-    assert found == codec.digest(value)
-    assert fmt.locate_content(line[:-1]) == (found, begin, begin + len(data))
-    assert fmt.open_content(found, line[begin : begin + len(data)]) == value
+    line, begin = fmt.encode_content(7, data)
+    assert fmt.locate_content(line[:-1]) == (7, begin, begin + len(data))
+    assert fmt.content_id(data) == codec.digest(value)
+    assert fmt.open_content(codec.digest(value), line[begin : begin + len(data)]) == value
     assert json.loads(line)["content"] == value
+
+
+def decoded(line):
+    return fmt.decode_event(line, lambda number: f"content {number}")
 
 
 @given(st.binary(max_size=80))
 @settings(max_examples=300, deadline=None)
 def test_any_bytes_are_refused_with_a_reason_or_are_a_line(data):
-    for decode in (fmt.decode_event, fmt.locate_content):
+    for decode in (decoded, fmt.locate_content):
         with pytest.raises(ValueError, match=r"\S"):
             decode(data)
     with contextlib.suppress(ValueError):
@@ -89,4 +94,4 @@ def test_any_json_with_a_right_checksum_is_an_event_or_refused(value):
     plain = {"n": 0, "event": "node_began", "llm": value, "tool": value, "uid": value}
     body = json.dumps(plain).encode()[:-1]
     with pytest.raises(ValueError, match=r"malformed|nested|twice|JSON|large"):
-        fmt.decode_event(body + b',"crc":"%08x"}' % zlib.crc32(body))
+        decoded(body + b',"crc":"%08x"}' % zlib.crc32(body))

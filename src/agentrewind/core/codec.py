@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import types
@@ -38,18 +39,26 @@ def digest(value: Json) -> str:
 
 
 def to_plain(value: Any) -> Json:
-    """A dataclass as a dictionary of JSON values; fields that equal their default are left out."""
+    """A dataclass as a dictionary of JSON values; fields that equal their default, or what its factory makes, are
+    left out.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: to_plain(getattr(value, field.name))
-            for field in dataclasses.fields(value)
-            if not (field.default is not dataclasses.MISSING and getattr(value, field.name) == field.default)
-        }
+        fields = ((name, getattr(value, name), default) for name, default in _defaults(type(value)).items())
+        return {name: to_plain(item) for name, item, default in fields if item != default}
     if isinstance(value, list | tuple):
         return [to_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {key: to_plain(item) for key, item in value.items()}
     return value
+
+
+@functools.cache
+def _defaults(cls: type) -> dict[str, Any]:
+    """Each field and its default; `MISSING`, which equals no value, where there is none."""
+    return {
+        field.name: field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        for field in dataclasses.fields(cls)
+    }
 
 
 _known_hints: dict[type, dict[str, Any]] = {}

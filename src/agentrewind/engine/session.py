@@ -373,8 +373,8 @@ class Session:
         with self._guarded():
             self._leave(uid)
             output = jsonable(value)
-            text = output if isinstance(output, str) else str(output)
-            self._log.append(NodeEnded(uid, self._log.put(output), latency_ms=_ms(begun), digest=first_line(text)))
+            digest = first_line(told(output))
+            self._log.append(NodeEnded(uid, self._log.put(output), latency_ms=_ms(begun), digest=digest))
         return value
 
     def _begin_tool(self, name: str, arguments: Json, call_id: str | None) -> RecordUid:
@@ -525,6 +525,13 @@ def first_line(text: str) -> str:
     """The first line that says something, cut to `DIGEST` characters."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= DIGEST else line[: DIGEST - 1] + "…"
+
+
+def told(output: Json) -> str:
+    """What a tool's result says: the text itself, or the first text in an object."""
+    if isinstance(output, dict):
+        return next((value for value in output.values() if isinstance(value, str) and value), str(output))
+    return output if isinstance(output, str) else str(output)
 
 
 def short(call: ToolCall) -> str:

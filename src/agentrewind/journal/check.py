@@ -41,7 +41,7 @@ class Problem:
 def check(run_dir: Path) -> list[Problem]:
     """All that is wrong with a run; empty when it is sound. One damaged line doesn't hide the next.
 
-    Checksums, line numbers, ids against contents, contents that are named, records and branches that are spoken of,
+    Checksums, line numbers, the form of contents, contents that are named, records and branches that are spoken of,
     the order of branches, rewinds begun and not settled, an unfinished last line.
 
     Raises:
@@ -51,12 +51,12 @@ def check(run_dir: Path) -> list[Problem]:
     os.close(open_plain(run_dir / fmt.JOURNAL))
     journal = _JournalCheck()
     problems = [*journal.run(run_dir / fmt.JOURNAL, alive=alive)]
-    stored: set[MessageId] = set()
-    problems += _check_contents(run_dir / fmt.CONTENT, stored, alive=alive)
+    contents = _ContentCheck()
+    problems += contents.run(run_dir / fmt.CONTENT, alive=alive)
     problems += [
-        Problem(fmt.JOURNAL, offset, f"the content {content} is named here and nowhere stored")
-        for content, offset in journal.named.items()
-        if content not in stored
+        Problem(fmt.JOURNAL, offset, f"content {number} is named here and not to be had")
+        for number, offset in journal.named.items()
+        if number not in contents.sound
     ]
     return problems
 
@@ -90,23 +90,38 @@ def _unfinished(path: Path, line: Line, *, alive: bool) -> Iterator[Problem]:
         yield Problem(path.name, line.offset, what)
 
 
-def _check_contents(path: Path, stored: set[MessageId], *, alive: bool) -> Iterator[Problem]:
-    for line in _lines(path):
-        if isinstance(line, Problem):
-            yield line
-        elif not line.complete:
-            yield from _unfinished(path, line, alive=alive)
+class _ContentCheck:
+    """Walks the contents and remembers which can be had."""
+
+    def __init__(self) -> None:
+        self.sound: set[int] = set()
+        self._expected = 0
+
+    def run(self, path: Path, *, alive: bool) -> Iterator[Problem]:
+        for line in _lines(path):
+            if isinstance(line, Problem):
+                yield line
+            elif line.complete:
+                yield from (Problem(path.name, line.offset, what) for what in self._line(line.data))
+            else:
+                yield from _unfinished(path, line, alive=alive)
+
+    def _line(self, line: bytes) -> Iterator[str]:
+        expected, self._expected = self._expected, self._expected + 1
+        try:
+            number, begin, end = fmt.locate_content(line)
+            self._expected = number + 1
+            if number != expected:
+                yield f"content {expected} is expected here, this is content {number}"
+            _check_canonical(line[begin:end])
+        except ValueError as error:
+            yield str(error)
         else:
-            try:
-                content, begin, end = fmt.locate_content(line.data)
-                stored.add(content)
-                _check_canonical(fmt.open_content(content, line.data[begin:end]), line.data[begin:end])
-            except ValueError as error:
-                yield Problem(path.name, line.offset, str(error))
+            self.sound.add(number)
 
 
-def _check_canonical(content: object, data: bytes) -> None:
-    if fmt.canonical(content) != data:
+def _check_canonical(data: bytes) -> None:
+    if fmt.canonical(fmt.parse(data)) != data:
         raise ValueError("it isn't in canonical form, so an equal content would get another id")
 
 
@@ -115,8 +130,8 @@ class _JournalCheck:
 
     def __init__(self) -> None:
         self.tree = RunTree()
-        self.named: dict[MessageId, int] = {}
-        """The contents that events name, and where the first does."""
+        self.named: dict[int, int] = {}
+        """The numbers of the contents that events name, and where the first does."""
         self._expected = 0
 
     def run(self, path: Path, *, alive: bool) -> Iterator[Problem]:
@@ -140,7 +155,7 @@ class _JournalCheck:
 
     def _line(self, line: Line) -> Iterator[str]:
         try:
-            number, event = fmt.decode_event(line.data)
+            number, event = fmt.decode_event(line.data, lambda content: self._name(content, line.offset))
         except ValueError as error:
             self._expected += 1
             yield str(error)
@@ -148,13 +163,16 @@ class _JournalCheck:
         if number != self._expected:
             yield f"line {self._expected} is expected here, this is line {number}"
         self._expected = number + 1
-        for content in fmt.contents_named(event):
-            self.named.setdefault(content, line.offset)
         yield from self._order(event)
         try:
             self.tree.apply(event)
         except JournalError as error:
             yield str(error).removesuffix(".")
+
+    def _name(self, content: int, offset: int) -> MessageId:
+        """The tree asks for no more of an id than that it is one; the contents are looked at later."""
+        self.named.setdefault(content, offset)
+        return MessageId(f"content {content}")
 
     def _order(self, event: Event) -> Iterator[str]:
         """What the tree takes and a sound run doesn't hold."""

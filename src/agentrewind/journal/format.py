@@ -3,10 +3,11 @@
 ::
 
     journal.jsonl   {"n":3,"event":"node_ended", …fields of the event… ,"crc":"89abcdef"}
-    content.jsonl   {"id":"sha256:…","content": …canonical JSON… ,"crc":"89abcdef"}
+    content.jsonl   {"n":5,"content": …canonical JSON… ,"crc":"89abcdef"}
 
-`n` counts the lines from 0, so that a line that is gone, doubled or moved shows. The checksum is CRC-32 in hex: it
-finds every changed byte and every burst of up to 32 bits; contents are held to their SHA-256 besides.
+`n` counts the lines of its file from 0, so that a line that is gone, doubled or moved shows. An event names a content
+by its `n`; the id by which it is named in memory, the SHA-256 of the canonical JSON, is stored nowhere. The checksum
+is CRC-32 in hex: it finds every changed byte and every burst of up to 32 bits.
 Reading raises `ValueError` with what is wrong; the caller knows the file and the offset.
 """
 
@@ -16,13 +17,14 @@ import dataclasses
 import json
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 
 from agentrewind.core import codec
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import UsageError
-from agentrewind.core.records import EVENT_TAGS, EVENTS, Event, MessageId, NodeBegan, NodeEnded
+from agentrewind.core.records import EVENT_TAGS, EVENTS, Event, MessageId
+from agentrewind.journal.naming import renamed
 
 JOURNAL = "journal.jsonl"
 CONTENT = "content.jsonl"
@@ -34,24 +36,26 @@ MAX_DEPTH = 200
 
 _SEAL = re.compile(rb',"crc":"([0-9a-f]{8})"}\Z')
 _SEAL_LENGTH = len(b',"crc":"00000000"}')
-_CONTENT_HEAD = re.compile(rb'\{"id":"(sha256:[0-9a-f]{64})","content":')
+_CONTENT_HEAD = re.compile(rb'\{"n":(0|[1-9][0-9]{0,17}),"content":')
 
 
-def encode_event(number: int, event: Event) -> bytes:
-    """The line of `event`, line feed included.
+def encode_event(number: int, event: Event, number_of: Callable[[MessageId], int]) -> bytes:
+    """The line of `event`, line feed included; `number_of` gives the number of each content that it names.
 
     Raises:
         UsageError: it holds what JSON can't, or is too long.
     """
-    plain = {"n": number, "event": EVENT_TAGS[type(event)]} | codec.to_plain(event)
-    return _sealed(_written(plain, sort_keys=False)[:-1])
+    plain = renamed(type(event), codec.to_plain(event), number_of)
+    return _sealed(_written({"n": number, "event": EVENT_TAGS[type(event)]} | plain, sort_keys=False)[:-1])
 
 
-def decode_event(line: bytes) -> tuple[int, Event]:
+def decode_event(line: bytes, id_of: Callable[[int], MessageId]) -> tuple[int, Event]:
     """The number and the event of a line without its line feed.
 
+    `id_of` gives the id of the content with a number, or raises `ValueError` where there is none.
+
     Raises:
-        ValueError: the checksum, the JSON, the tag or a type is wrong.
+        ValueError: the checksum, the JSON, the tag, a type or the number of a content is wrong.
     """
     check_seal(line)
     plain = parse(line)
@@ -61,24 +65,29 @@ def decode_event(line: bytes) -> tuple[int, Event]:
     if not isinstance(tag, str) or tag not in EVENTS:
         raise ValueError(f"no event is called {str(tag)[:60]!r} (was it written by a newer agentrewind?)")
     try:
-        return plain["n"], codec.from_plain(EVENTS[tag], plain)
+        return plain["n"], codec.from_plain(EVENTS[tag], renamed(EVENTS[tag], plain, lambda number: _id(number, id_of)))
     except TypeError as error:
         raise ValueError(f"the event {tag!r} is malformed ({error})") from error
 
 
-def encode_content(data: bytes) -> tuple[MessageId, bytes, int]:
-    """The id, the line, and where in the line `data` (canonical JSON) begins.
+def _id(number: Json, id_of: Callable[[int], MessageId]) -> MessageId:
+    if type(number) is not int or number < 0:
+        raise TypeError("a content is named by something that is not a line number")
+    return id_of(number)
+
+
+def encode_content(number: int, data: bytes) -> tuple[bytes, int]:
+    """The line of `data` (canonical JSON), line feed included, and where in it `data` begins.
 
     Raises:
         UsageError: it is too long.
     """
-    found = MessageId(codec.digest_bytes(data))
-    head = b'{"id":"' + found.encode() + b'","content":'
-    return found, _sealed(head + data), len(head)
+    head = b'{"n":%d,"content":' % number
+    return _sealed(head + data), len(head)
 
 
-def locate_content(line: bytes) -> tuple[MessageId, int, int]:
-    """The id of a content line, and where in it the content begins and ends. The content itself isn't parsed.
+def locate_content(line: bytes) -> tuple[int, int, int]:
+    """The number of a content line, and where in it the content begins and ends. The content isn't parsed.
 
     Raises:
         ValueError: the checksum or the frame is wrong.
@@ -86,8 +95,13 @@ def locate_content(line: bytes) -> tuple[MessageId, int, int]:
     check_seal(line)
     head = _CONTENT_HEAD.match(line)
     if head is None:
-        raise ValueError('it is no content line: it doesn\'t begin with {"id":"sha256:…","content":')
-    return MessageId(head[1].decode()), head.end(), len(line) - _SEAL_LENGTH
+        raise ValueError('it is no content line: it doesn\'t begin with {"n":…,"content":')
+    return int(head[1]), head.end(), len(line) - _SEAL_LENGTH
+
+
+def content_id(data: bytes) -> MessageId:
+    """The id of the content whose canonical form is `data`."""
+    return MessageId(codec.digest_bytes(data))
 
 
 def open_content(found: MessageId, data: bytes) -> Json:
@@ -96,20 +110,9 @@ def open_content(found: MessageId, data: bytes) -> Json:
     Raises:
         ValueError: it isn't what `found` names, or isn't JSON.
     """
-    if codec.digest_bytes(data) != found:
+    if content_id(data) != found:
         raise ValueError(f"its bytes don't hash to its id {found[:19]}…")
     return parse(data)
-
-
-def contents_named(event: Event) -> tuple[MessageId, ...]:
-    """The ids of the contents that `event` speaks of."""
-    match event:
-        case NodeBegan(llm=llm) if llm is not None:
-            return llm.messages.added if llm.tools is None else (*llm.messages.added, llm.tools)
-        case NodeEnded(output=output) if output is not None:
-            return (output,)
-        case _:
-            return ()
 
 
 def canonical(content: Json) -> bytes:

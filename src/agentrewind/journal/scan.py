@@ -16,8 +16,9 @@ from agentrewind.journal.files import DamagedAt, Line, lines, open_plain
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the content file a content lies."""
+    """Where in the content file a content lies: the number of its line, and its bytes."""
 
+    number: int
     offset: int
     length: int
 
@@ -32,6 +33,8 @@ class Scan:
     events: list[Event] = field(default_factory=list)
     tree: RunTree = field(default_factory=RunTree)
     contents: Contents = field(default_factory=dict)
+    ids: list[MessageId] = field(default_factory=list)
+    """The id of the content in each line. An interrupt of a put can leave one content in two lines: either will do."""
     journal_size: int = 0
     content_size: int = 0
     torn: list[str] = field(default_factory=list)
@@ -48,11 +51,13 @@ def scan(run_dir: Path) -> Scan:
         JournalDamaged: anything is wrong; the text names the file and the byte offset.
     """
     found = Scan()
-    named = list(_scan_journal(run_dir / fmt.JOURNAL, found))
+    journal = run_dir / fmt.JOURNAL
+    events = list(_whole_lines(journal, found))
     _scan_contents(run_dir / fmt.CONTENT, found)
-    for offset, content in named:
-        if content not in found.contents:
-            raise DamagedAt(run_dir / fmt.JOURNAL, offset, f"it names a content {content[:19]}… that is nowhere stored")
+    for line in events:
+        _take(journal, line, found)
+    if not found.events:
+        raise DamagedAt(journal, 0, "the header line is missing or was never finished, so the run never began")
     return found
 
 
@@ -72,44 +77,45 @@ def torn(path: Path, line: Line) -> str:
     )
 
 
-def _scan_journal(path: Path, found: Scan) -> Iterator[tuple[int, MessageId]]:
-    """Fold all events; yields each content that is named, with the offset of the line that does."""
-    for line in _whole_lines(path, found):
-        number, event = _decoded(path, line)
-        _take(path, line.offset, number, event, found)
-        for content in fmt.contents_named(event):
-            yield line.offset, content
-        found.journal_size = line.offset + len(line.data) + 1
-    if not found.events:
-        raise DamagedAt(path, 0, "the header line is missing or was never finished, so the run never began")
-
-
-def _decoded(path: Path, line: Line) -> tuple[int, Event]:
+def _take(path: Path, line: Line, found: Scan) -> None:
+    """Fold the event of `line`."""
+    number, event = _decoded(path, line, found)
+    if number != len(found.events):
+        raise DamagedAt(path, line.offset, f"line {len(found.events)} is expected here, this is line {number}")
+    if number == 0 and not isinstance(event, RunStarted):
+        raise DamagedAt(path, line.offset, "the first line is not the header of a run")
     try:
-        return fmt.decode_event(line.data)
+        found.tree.apply(event)
+    except JournalError as error:
+        raise DamagedAt(path, line.offset, str(error).removesuffix(".")) from error
+    found.events.append(event)
+    found.journal_size = line.offset + len(line.data) + 1
+
+
+def _decoded(path: Path, line: Line, found: Scan) -> tuple[int, Event]:
+    try:
+        return fmt.decode_event(line.data, lambda number: _stored(number, found))
     except ValueError as error:
         raise DamagedAt(path, line.offset, str(error)) from error
 
 
-def _take(path: Path, offset: int, number: int, event: Event, found: Scan) -> None:
-    if number != len(found.events):
-        raise DamagedAt(path, offset, f"line {len(found.events)} is expected here, this is line {number}")
-    if number == 0 and not isinstance(event, RunStarted):
-        raise DamagedAt(path, offset, "the first line is not the header of a run")
-    try:
-        found.tree.apply(event)
-    except JournalError as error:
-        raise DamagedAt(path, offset, str(error).removesuffix(".")) from error
-    found.events.append(event)
+def _stored(number: int, found: Scan) -> MessageId:
+    if number >= len(found.ids):
+        raise ValueError(f"it names content {number}, which is nowhere stored ({len(found.ids)} contents are)")
+    return found.ids[number]
 
 
 def _scan_contents(path: Path, found: Scan) -> None:
     for line in _whole_lines(path, found):
         try:
-            content, begin, end = fmt.locate_content(line.data)
+            number, begin, end = fmt.locate_content(line.data)
         except ValueError as error:
             raise DamagedAt(path, line.offset, str(error)) from error
-        found.contents.setdefault(content, Place(line.offset + begin, end - begin))
+        if number != len(found.ids):
+            raise DamagedAt(path, line.offset, f"content {len(found.ids)} is expected here, this is content {number}")
+        content = fmt.content_id(line.data[begin:end])
+        found.ids.append(content)
+        found.contents.setdefault(content, Place(number, line.offset + begin, end - begin))
         found.content_size = line.offset + len(line.data) + 1
 
 

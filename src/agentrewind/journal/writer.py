@@ -18,7 +18,7 @@ from agentrewind.journal import format as fmt
 from agentrewind.journal.files import AppendedFile, DamagedAt, open_plain
 from agentrewind.journal.lease import Lease
 from agentrewind.journal.redacted import redacted
-from agentrewind.journal.scan import Place, Scan, scan
+from agentrewind.journal.scan import Contents, Place, Scan, scan
 
 Durability = Literal["process", "power"]
 
@@ -54,7 +54,7 @@ class JournalWriter:
         self._power = power
         self._contents = found.contents
         self._journal = _appended(run_dir / fmt.JOURNAL, found.journal_size, len(found.events))
-        self._content = _appended(run_dir / fmt.CONTENT, found.content_size)
+        self._content = _appended(run_dir / fmt.CONTENT, found.content_size, len(found.ids))
         self._applied = len(found.events)
         self._last: Event | None = None
         self._closed = False
@@ -84,7 +84,7 @@ class JournalWriter:
         """
         fmt.refuse_deep(started)
         header = redacted(started, redact)
-        line = fmt.encode_event(0, header)
+        line = fmt.encode_event(0, header, _number_of({}))
         _make_private(run_dir)
         lease = Lease.take(run_dir)
         try:
@@ -135,8 +135,8 @@ class JournalWriter:
         fmt.refuse_deep(event)
         kept = redacted(event, self._redact)
         self._catch_up()
-        self._check(kept)
-        line = fmt.encode_event(self.events, kept)
+        self.tree.check(kept)
+        line = fmt.encode_event(self.events, kept, _number_of(self._contents))
         self._last = kept
         self._journal.append(line)
         crashpoints.reach(EVENT_WRITTEN)
@@ -154,11 +154,13 @@ class JournalWriter:
         self._check_open()
         fmt.refuse_deep(content)
         data = fmt.canonical(self._redact(content))
-        found, line, begin = fmt.encode_content(data)
+        found = fmt.content_id(data)
         if found not in self._contents:
+            number = self._content.lines
+            line, begin = fmt.encode_content(number, data)
             offset = self._content.append(line)
-            self._contents[found] = Place(offset + begin, len(data))
-            crashpoints.reach(CONTENT_WRITTEN)
+            crashpoints.reach(CONTENT_WRITTEN)  # an interrupt here leaves a line that nobody remembers, see `Scan.ids`
+            self._contents[found] = Place(number, offset + begin, len(data))
         return found
 
     def get(self, content: MessageId) -> Json:
@@ -208,15 +210,19 @@ class JournalWriter:
                 self.tree.apply(self._last)
             self._applied = self._journal.lines
 
-    def _check(self, event: Event) -> None:
-        self.tree.check(event)
-        for content in fmt.contents_named(event):
-            if content not in self._contents:
-                raise JournalError(f"The event names a content {content} that was never put. Nothing was written.")
-
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError(f"The journal of {self.run_dir} has been closed by this writer.")
+
+
+def _number_of(contents: Contents) -> Callable[[MessageId], int]:
+    def number(content: MessageId) -> int:
+        place = contents.get(content)
+        if place is None:
+            raise JournalError(f"The event names a content {content} that was never put. Nothing was written.")
+        return place.number
+
+    return number
 
 
 def _appended(path: Path, size: int, lines: int = 0) -> AppendedFile:

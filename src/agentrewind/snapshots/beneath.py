@@ -138,10 +138,15 @@ def rename_to_free_name(directory: int, old: str, new: str) -> None:
 
 def punch_hole(fd: int, offset: int, length: int) -> bool:
     """Free the blocks of a range, which then reads as zeros; False where that isn't supported."""
-    code: int = _libc.fallocate(
-        fd, _FALLOC_KEEP_SIZE_PUNCH_HOLE, ctypes.c_int64(offset), ctypes.c_int64(length)
-    )
+    code: int = _libc.fallocate(fd, _FALLOC_KEEP_SIZE_PUNCH_HOLE, ctypes.c_int64(offset), ctypes.c_int64(length))
     return code == 0
+
+
+def sync_file_system(fd: int) -> None:
+    """Return once everything written to the file system of `fd` would survive a power loss."""
+    if _libc.syncfs(fd) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
 
 
 def is_immutable(directory: int, name: str) -> bool:

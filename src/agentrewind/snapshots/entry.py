@@ -92,9 +92,10 @@ def encode(entry: Entry) -> bytes:
     return b"".join(parts)
 
 
-def plain_file(mode: int, uid: int, gid: int, mtime_ns: int, size: int, content: bytes, flags: int = 0) -> bytes:
+def plain_file(st: os.stat_result, size: int, content: bytes, flags: int) -> bytes:
     """`encode` for the commonest entry, without the detour."""
-    return _HEAD.pack(flags, FILE, mode, uid, gid, mtime_ns) + _CONTENT.pack(size, content)
+    head = _HEAD.pack(flags, FILE, st.st_mode & 0o7777, st.st_uid, st.st_gid, st.st_mtime_ns)
+    return head + _CONTENT.pack(size, content)
 
 
 def decode(data: bytes) -> Entry:

@@ -81,8 +81,11 @@ def _clear_or_refuse(path: Path, root: Path) -> None:
 
 
 def _refuse_overlap(data: bytes, root: Path) -> None:
-    held = json.loads(data)
-    other = type(root)(held["root"])
+    try:
+        held = json.loads(data)
+        other = type(root)(held["root"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Busy(f"{root} may be in use: another process holds a lease that can't be read.") from error
     if other == root or other in root.parents or root in other.parents:
         who = f" ({held['holder']})" if held["holder"] else ""
         where = "it" if other == root else f"{other}, which overlaps with it,"

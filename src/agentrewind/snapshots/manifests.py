@@ -163,16 +163,16 @@ def changes(delta: Delta) -> Changes:
     unknown = unreadable_in(delta)
     found: dict[str, str] = {}
     quiet: list[str] = []
+    explained: set[str] = set()
     for path, old, new in delta:
         status = _status(old, new)
-        if not status or below(path, unknown):
-            continue
+        if status != "P" and path:
+            explained.add(split(path)[0])
         if status == "P" and _only_time_of_directory(old, new):
             quiet.append(path)
-        else:
+        elif status and not below(path, unknown):
             found[path] = status
-    explained = {split(path)[0] for path, status in found.items() if status != "P" and path}
-    found.update((path, "P") for path in quiet if path not in explained)
+    found.update((path, "P") for path in quiet if path not in explained and not below(path, unknown))
     first = sorted(found)[:CHANGES_KEPT]
     return Changes(tuple(Change(found[path], path) for path in first), len(found))
 

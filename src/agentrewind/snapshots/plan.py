@@ -14,11 +14,12 @@ from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.beneath import split
 from agentrewind.snapshots.manifests import Manifest, below
 from agentrewind.snapshots.reading import inode_of
+from agentrewind.snapshots.scan import SOCKET
 
 if TYPE_CHECKING:
-    from agentrewind.snapshots.scan import Seen
+    from collections.abc import Iterable
 
-_SOCKET = "a socket: noted, not kept"
+    from agentrewind.snapshots.scan import Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class _Planner:
         self._untouchable = {
             path for state in (live, target) for path, data in state.items() if data[1:2] in (e.UNREADABLE, e.EXCLUDED)
         }
+        self._untouchable -= {path for path in self._untouchable if self._gives_way(path)}
         self._anchors: set[str] = set()
         self._replaced: set[str] = set()
 
@@ -80,8 +82,8 @@ class _Planner:
         self._decide_files()
         return self._plan
 
-    def _anchor(self, paths: object) -> None:
-        for path in paths:  # type: ignore[attr-defined]
+    def _anchor(self, paths: Iterable[str]) -> None:
+        for path in paths:
             at = path
             while at and self._stays(path):
                 at = split(at)[0]
@@ -136,13 +138,13 @@ class _Planner:
             self._plan.unsaved.append(Gap(path, e.decode(live).why))
 
     def _excluded(self, path: str, live: bytes | None, target: bytes | None) -> bool:
-        if live is not None and e.decode(live).why == _SOCKET:
-            if e.kind_of(target) in e.TRACKED:
-                self._replaced.add(path)
-                return True
+        if self._gives_way(path):
+            self._replaced.add(path)
+            return True
+        if live is not None and e.decode(live).why == SOCKET:
             self._keep(path, "a socket: left as it is")
         elif live is None:
-            if e.decode(target or b"").why != _SOCKET:
+            if e.decode(target or b"").why != SOCKET:
                 self._keep(path, "excluded, and gone since the target: nothing to bring back")
         elif target is None:
             self._keep(path, "excluded, and new since the target: left as it is")
@@ -151,6 +153,12 @@ class _Planner:
         else:
             self._keep(path, "excluded on one side only: left as it is")
         return False
+
+    def _gives_way(self, path: str) -> bool:
+        """A socket holds nothing, so it may be replaced by what the target has there."""
+        live = self._live.get(path)
+        is_socket = live is not None and e.kind_of(live) == e.EXCLUDED and e.decode(live).why == SOCKET
+        return is_socket and e.kind_of(self._target.get(path)) in e.TRACKED
 
     def _volatile(self, path: str, kinds: tuple[bytes, bytes]) -> bool:
         live, target = kinds
@@ -162,7 +170,7 @@ class _Planner:
 
     def _decide(self, path: str) -> None:
         live, target = self._live.get(path), self._target.get(path)
-        before, after = self._kind_now(path, live), e.kind_of(target)
+        before, after = self._kind_now(live), e.kind_of(target)
         if after == e.VOLATILE:
             if before != e.DIRECTORY:
                 self._remove(path)
@@ -182,7 +190,8 @@ class _Planner:
             (self._plan.attributes if before else self._plan.others).append(path)
             self._act("attributes" if before else "create", path)
 
-    def _kind_now(self, path: str, live: bytes | None) -> bytes:
+    @staticmethod
+    def _kind_now(live: bytes | None) -> bytes:
         """The type of what stands there; a volatile path is a file if it has a signature of one."""
         kind = e.kind_of(live)
         if kind == e.VOLATILE and live is not None:
@@ -231,12 +240,11 @@ class _Planner:
             if data[1:2] == e.FILE and (leader := e.decode(data).leader):
                 groups.setdefault(leader, []).append(path)
         return {
-            leader: tuple(sorted(path for path in paths if not below(path, self._untouchable) and self._open(path)))
+            leader: tuple(
+                sorted(path for path in paths if path not in self._untouchable and not below(path, self._untouchable))
+            )
             for leader, paths in groups.items()
         }
-
-    def _open(self, path: str) -> bool:
-        return path not in self._untouchable or path in self._replaced
 
     def _decide_group(self, paths: tuple[str, ...], removed: frozenset[str]) -> None:
         data = self._target[paths[0]]

@@ -90,7 +90,7 @@ def take_file(fd: int, sink: Sink, *, private: bool) -> Taken:
             break
     if private:
         flags |= e.PRIVATE
-    data = e.plain_file(st.st_mode & 0o7777, st.st_uid, st.st_gid, st.st_mtime_ns, size, content, flags)
+    data = e.plain_file(st, size, content, flags)
     if xattrs:
         sealed = sink.keys.seal(xattrs) if private else xattrs
         data = e.encode(replace(e.decode(data), xattrs=sealed))
@@ -147,7 +147,10 @@ def _chunks_with_data(fd: int, size: int) -> Iterator[int]:
 
 
 def read_xattrs(fd: int | str) -> bytes:
-    """The `user.` attributes, access lists and capabilities of an open file or directory (or its handle's path); none where the file system has none."""
+    """The `user.` attributes, access lists and capabilities of an open file or directory, or of its handle's path.
+
+    None where the file system has none.
+    """
     try:
         names = os.listxattr(fd)
     except OSError as error:

@@ -144,13 +144,11 @@ class Contents:
 class Pass:
     """Carry out one plan below `root`."""
 
-    def __init__(
-        self, root: int, contents: Contents, seen: Seen, live: Manifest, target: Manifest, plan: Plan
-    ) -> None:
+    def __init__(self, root: int, contents: Contents, *, seen: Seen, target: Manifest, plan: Plan) -> None:
         self._root = root
         self._contents = contents
         self._seen = seen.copy()  # our own acts are noted in it, and must not pass for something that was read
-        self._live = live
+        self._live = seen.entries
         self._target = target
         self._plan = plan
         self._outcome = Outcome()
@@ -345,14 +343,14 @@ class Pass:
 
     def _drop_displaced(self, directory: int, path: str, aside: str, put_back: Callable[[], object]) -> None:
         st = os.stat(aside, dir_fd=directory, follow_symlinks=False)
-        if not is_as_seen(directory, aside, st, path, self._seen, self._sink, moved=True):
+        if not is_as_seen(directory, aside, st, path=path, seen=self._seen, sink=self._sink, moved=True):
             put_back()
             raise Conflict("has changed meanwhile")
         os.unlink(aside, dir_fd=directory)
         self._own_act(path)
 
     def _is_as_saved(self, directory: int, name: str, st: os.stat_result, path: str) -> bool:
-        return is_as_seen(directory, name, st, path, self._seen, self._sink)
+        return is_as_seen(directory, name, st, path=path, seen=self._seen, sink=self._sink)
 
     def _own_act(self, path: str) -> None:
         """The other names of a linked file: their change time moved by what we did ourselves."""
@@ -566,9 +564,7 @@ class Pass:
             _write_all(fd, data, at)
             return
         for start, end, zero in _runs(data):
-            if not zero:
-                _write_all(fd, data[start:end], at + start)
-            elif not fresh and not beneath.punch_hole(fd, at + start, end - start):
+            if not zero or (not fresh and not beneath.punch_hole(fd, at + start, end - start)):
                 _write_all(fd, data[start:end], at + start)
 
     # Attributes

@@ -34,7 +34,8 @@ _LISTED_WHEN_EXCLUDED = 10_000
 _PROGRESS_EVERY = 4096
 _VOLATILE_DIRECTORY = e.encode(Entry(e.VOLATILE))
 _SQLITE = ("", "-wal", "-shm", "-journal")
-_KINDS = {stat.S_IFSOCK: "a socket: noted, not kept", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+SOCKET = "a socket: noted, not kept"
+_KINDS = {stat.S_IFSOCK: SOCKET, stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
 @dataclass(slots=True)
@@ -127,9 +128,12 @@ class Scan:
         try:
             fd = self._open_directory(path)
         except OSError as error:
-            if path and error.errno in _GONE | {errno.ENOTDIR, errno.ELOOP}:
+            if path and error.errno in _GONE:
                 return
-            self._unreadable(path, f"this directory can't be opened: {error.strerror}")
+            if path and error.errno in (errno.ENOTDIR, errno.ELOOP):
+                self._revisit(path)
+            else:
+                self._unreadable(path, f"this directory can't be opened: {error.strerror}")
             return
         try:
             st = os.fstat(fd)
@@ -179,15 +183,17 @@ class Scan:
 
     def _enter_directory(self, path: str, fd: int, cls: PathClass, st: os.stat_result) -> None:
         sig = signature(st)
-        if self._is_known(path, sig) and self._known.entries[path][1:2] == e.DIRECTORY and cls is not PathClass.VOLATILE:
+        if (
+            self._is_known(path, sig)
+            and self._known.entries[path][1:2] == e.DIRECTORY
+            and cls is not PathClass.VOLATILE
+        ):
             self._enter(path, self._known.entries[path], sig)
             return
         mode = stat.S_IMODE(st.st_mode)
         if self._pry is not None:
             mode = self._pry.modes.get(path, mode)
-        data = e.encode(
-            Entry(e.DIRECTORY, mode, st.st_uid, st.st_gid, st.st_mtime_ns, xattrs=read_xattrs(fd))
-        )
+        data = e.encode(Entry(e.DIRECTORY, mode, st.st_uid, st.st_gid, st.st_mtime_ns, xattrs=read_xattrs(fd)))
         if cls is PathClass.VOLATILE:
             self._volatile_directories[path] = data
             data = _VOLATILE_DIRECTORY
@@ -215,8 +221,7 @@ class Scan:
                 except OSError as error:
                     self._unreadable(where, f"can't be looked at: {error.strerror}")
                     continue
-                if st.st_ctime_ns > latest:
-                    latest = st.st_ctime_ns
+                latest = max(latest, st.st_ctime_ns)
                 sig = signature(st)
                 if quick and known_signatures(where) == sig and st.st_nlink == 1 and where not in known_racy:
                     entries[where] = known_entries[where]
@@ -463,7 +468,8 @@ class Scan:
 
     def _settle_sqlite(self) -> None:
         """A database and its `-wal`, `-shm` and `-journal` are one unit: as long as one of them changes while another
-        is read, all that changed are read again."""
+        is read, all that changed are read again.
+        """
         for base in {self._sqlite_base(path) for path in self._read}:
             unit = [base + suffix for suffix in _SQLITE if base + suffix in self._seen.entries]
             if len(unit) > 1 and not self._unit_settles(unit):
@@ -476,6 +482,7 @@ class Scan:
                 return True
             for path in changed:
                 self._revisit(path)
+            self._settle_links()
         return False
 
     @staticmethod
@@ -492,16 +499,18 @@ class Scan:
         return self._seen.signatures.get(path) == signature(st)
 
     def _revisit(self, path: str) -> None:
+        """Look once more at a path that is something else by now; one that is gone is absent."""
         parent, name = split(path)
         self._seen.entries.pop(path, None)
         self._seen.signatures.pop(path, None)
         try:
             with opened(self._root, parent) as directory:
                 st = os.stat(name, dir_fd=directory, follow_symlinks=False)
-                if stat.S_ISREG(st.st_mode):
-                    self._file(directory, path, name, private=class_of(self._rules, path) is PathClass.PRIVATE)
+                if not stat.S_ISDIR(st.st_mode):
+                    above = class_of(self._rules, parent, is_directory=True) if parent else PathClass.TRACKED
+                    self._look(directory, path, name, st, above)
         except OSError as error:
-            if error.errno not in _GONE:
+            if error.errno not in _GONE | {errno.ENOTDIR, errno.ELOOP}:
                 self._unreadable(path, f"can't be read: {error.strerror}")
 
     def _settle_volatile_directories(self) -> None:
@@ -513,20 +522,20 @@ class Scan:
                 at = split(at)[0]
 
 
-def class_of(rules: PathRules, path: str) -> PathClass:
-    """The class of a path that isn't a directory, from the root down."""
+def class_of(rules: PathRules, path: str, *, is_directory: bool = False) -> PathClass:
+    """The class of a path, from the root down."""
     cls = PathClass.TRACKED
     parts = path.split("/")
     for depth, name in enumerate(parts):
-        last = depth == len(parts) - 1
-        cls = rules.of("/".join(parts[: depth + 1]), name, cls, is_directory=not last)
+        inner = depth < len(parts) - 1
+        cls = rules.of("/".join(parts[: depth + 1]), name, cls, is_directory=inner or is_directory)
         if cls is PathClass.EXCLUDED:
             break
     return cls
 
 
 def is_as_seen(
-    directory: int, name: str, st: os.stat_result, path: str, seen: Seen, sink: Sink, *, moved: bool = False
+    directory: int, name: str, st: os.stat_result, *, path: str, seen: Seen, sink: Sink, moved: bool = False
 ) -> bool:
     """Whether the file `name`, with `st` just read, is what `seen` says of `path`: by its signature, and by its bytes
     where that proves nothing.

@@ -80,7 +80,6 @@ class Store:
         self._packs = PackFiles(directory / "packs", write=write)
         self.keys = self._open_keys()
         self._catalogue = Catalogue()
-        self._dirty: set[int] = set()
         self._indexed = 0
         self._frame = FrameBuilder()
         self._fresh: list[bytes] = []
@@ -132,8 +131,6 @@ class Store:
                     catalogue.covered[pack] = record.end
             if group:
                 open_groups.append((pack, group))
-            if catalogue.covered.get(pack, 0) < self._packs.size(pack):
-                self._dirty.add(pack)
         self._take_in_referenced(open_groups)
 
     def _take_in(self, group: list[tuple[Record, list[Row]]]) -> None:
@@ -142,7 +139,8 @@ class Store:
 
     def _take_in_referenced(self, open_groups: list[tuple[int, list[tuple[Record, list[Row]]]]]) -> None:
         """An append without its commit is dropped, unless a later snapshot builds on it: then only the commit record
-        is what was damaged."""
+        is what was damaged.
+        """
         if not open_groups:
             return
         parents = {self._description(name).get("parent") for name in self._catalogue.states}
@@ -274,13 +272,17 @@ class Store:
     # Appending
 
     def begin(self) -> None:
-        """Start an append. Everything `put` until `commit` becomes durable with it, or not at all."""
+        """Start an append. Everything `put` until `commit` becomes durable with it, or not at all.
+
+        A pack that ends in something else than a commit was cut off: it is left as it is, and the next one begun.
+        """
         numbers = self._packs.numbers()
         last = numbers[-1] if numbers else 1
-        if last in self._dirty:
-            self._packs.begin(last + 1, 0)
+        end = self._packs.size(last)
+        if self._catalogue.covered.get(last, 0) == end:
+            self._packs.begin(last, end)
         else:
-            self._packs.begin(last, self._packs.size(last))
+            self._packs.begin(last + 1, 0)
 
     def abort(self) -> None:
         """Forget the append in progress; what was there before is as it was."""

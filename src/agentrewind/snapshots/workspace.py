@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import errno
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
-from agentrewind.core.codec import canonical, from_plain, to_plain
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import (
     RestoreInterrupted,
@@ -35,8 +33,8 @@ from agentrewind.core.world import (
     Verification,
 )
 from agentrewind.snapshots import entry as e
-from agentrewind.snapshots import manifests, packs
-from agentrewind.snapshots.beneath import DIRECTORY, opened, split
+from agentrewind.snapshots import manifests
+from agentrewind.snapshots.beneath import DIRECTORY, opened, split, sync_file_system
 from agentrewind.snapshots.cache import load_cache, save_cache
 from agentrewind.snapshots.clock import Clock, StillClock, mounts_of
 from agentrewind.snapshots.entry import SMALL, ZERO_ID, Entry
@@ -47,7 +45,7 @@ from agentrewind.snapshots.plan import Plan, plan
 from agentrewind.snapshots.reading import HashingSink
 from agentrewind.snapshots.restore import Contents, Outcome, Pass, loosen, set_mode
 from agentrewind.snapshots.rules import PathClass, PathRules
-from agentrewind.snapshots.scan import Pry, Scan, Seen, class_of
+from agentrewind.snapshots.scan import Pry, Scan, Seen
 from agentrewind.snapshots.store import Store, new_id
 
 if TYPE_CHECKING:
@@ -161,7 +159,7 @@ class WorkspaceWorld:
             if self._lease is not None:
                 self._lease.release()
 
-    def __enter__(self) -> WorkspaceWorld:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -370,9 +368,7 @@ class WorkspaceWorld:
 
     # Bringing back
 
-    def restore(
-        self, snapshot: SnapshotId, *, dry_run: bool = False, accept_incomplete: bool = False
-    ) -> RestoreReport:
+    def restore(self, snapshot: SnapshotId, *, dry_run: bool = False, accept_incomplete: bool = False) -> RestoreReport:
         """Save the present state, then make the workspace equal to `snapshot`, touching only what differs; verify it.
 
         What somebody else writes meanwhile isn't overwritten: the present is saved again and the rest repeated. A
@@ -405,7 +401,7 @@ class WorkspaceWorld:
             _refuse_unsaved(todo)
         contents = Contents(self._store)
         contents.check(todo.files, name)
-        Pass(self._root_fd, contents, seen, seen.entries, target, todo).check()
+        Pass(self._root_fd, contents, seen=seen, target=target, plan=todo).check()
         return RestoreReport(name, None, tuple(todo.acts), tuple(todo.kept), dry_run=True)
 
     @property
@@ -443,11 +439,12 @@ class WorkspaceWorld:
         _make_empty(to)
         fd = os.open(to, DIRECTORY)
         try:
-            seen = Scan(fd, PathRules.everything_tracked(), HashingSink(self._store.keys), Seen(), StillClock(), tick_ns=0).run()
+            sink = HashingSink(self._store.keys)
+            seen = Scan(fd, PathRules.everything_tracked(), sink, Seen(), StillClock(), tick_ns=0).run()
             todo = plan(seen.entries, target, seen)
             contents = Contents(self._store)
             contents.check(todo.files, name)
-            work = Pass(fd, contents, seen, seen.entries, target, todo)
+            work = Pass(fd, contents, seen=seen, target=target, plan=todo)
             work.check()
             outcome = work.run()
         finally:
@@ -486,8 +483,8 @@ def _accepted(root: Path, store: Path, forbidden: Sequence[Path]) -> Path:
     if real == Path(real.anchor):
         raise WorkspaceRefused("/ is the whole machine, so it is refused as a workspace.")
     for other in forbidden:
-        if real == other.resolve():
-            raise WorkspaceRefused(f"{real} is a home directory or another that may not be a workspace.")
+        if real == other.resolve() or real in other.resolve().parents:
+            raise WorkspaceRefused(f"{real} is, or holds, a home directory or another that may not be a workspace.")
     place = store.resolve()
     if place == real or place in real.parents:
         raise WorkspaceRefused(f"{real} lies in the snapshot store {place}, so it can't be a workspace.")
@@ -502,8 +499,8 @@ def _refuse_unsaved(todo: Plan) -> None:
     if todo.unsaved:
         named_paths = "; ".join(f"{gap.path!r} {gap.why}" for gap in todo.unsaved[:10])
         raise RestoreRefused(
-            f"What is there now can't be saved first: {named_paths}. Nothing was touched. Make it readable, or accept an"
-            " incomplete restore to leave it as it is."
+            f"What is there now can't be saved first: {named_paths}. Nothing was touched. Make it readable, or accept"
+            " an incomplete restore to leave it as it is."
         )
 
 
@@ -543,7 +540,7 @@ class _Restoring:
         self._name = name
         self._accept = accept_incomplete
         self._target = self._store.state(name)
-        self._pry = Pry(self._make_readable)
+        self._opened: dict[str, int] = {}
         self._live: SnapshotId | None = None
         self._acts: dict[str, Act] = {}
         self._drift: list[Gap] = []
@@ -556,9 +553,14 @@ class _Restoring:
         try:
             return self._passes()
         finally:
-            for path, mode in self._pry.modes.items():
-                if path not in self._acts:
-                    set_mode(self._world._root_fd, path, mode)  # noqa: SLF001
+            self._close_again(self._opened)
+
+    def _close_again(self, modes: dict[str, int]) -> None:
+        """Give back the modes of what was opened to be read, unless the restore has set them."""
+        for path in sorted(modes, key=lambda path: -path.count("/")):
+            mode = modes.pop(path)
+            if path not in self._acts:
+                set_mode(self._world._root_fd, path, mode)  # noqa: SLF001
 
     def _make_readable(self, path: str) -> int | None:
         try:
@@ -569,19 +571,26 @@ class _Restoring:
     def _passes(self) -> RestoreReport:
         conflicts: list[Gap] = []
         for _ in range(PASSES):
-            todo = self._save_and_plan()
-            if not todo.acts:
-                return self._done(todo)
-            conflicts = self._carry_out(todo)
+            try:
+                todo = self._save_and_plan()
+                conflicts = self._carry_out(todo) if todo.acts else []
+            except (RestoreRefused, SnapshotDamaged, StorageFull) as error:
+                if not self._touched:
+                    raise
+                raise self._interrupted(str(error), []) from error
             if not conflicts:
                 return self._done(todo)
             self._drift += conflicts
-        self._give_up(f"{PASSES} times something else was there than was saved a moment before", conflicts)
-        raise AssertionError  # not reached
+        why = f"{PASSES} times something else was there than was saved a moment before"
+        if self._touched or self._was_pending:
+            raise self._interrupted(why, conflicts)
+        clear_intent(self._store.directory)
+        raise RestoreRefused(f"The restore was not made: {why}{_names(conflicts)}. Nothing was touched.")
 
     def _save_and_plan(self) -> Plan:
         label = f"before restoring {self._name[:12]}"
-        live = self._world._save(label, self._pry).id  # noqa: SLF001
+        pry = Pry(self._make_readable, self._opened)
+        live = self._world._save(label, pry).id  # noqa: SLF001
         self._live = self._live or live
         reach(_LIVE_SAVED)
         todo = plan(self._world._known.entries, self._target, self._world._known)  # noqa: SLF001
@@ -596,7 +605,7 @@ class _Restoring:
         world = self._world
         contents = Contents(self._store)
         seen = world._known  # noqa: SLF001
-        work = Pass(world._root_fd, contents, seen, seen.entries, self._target, todo)  # noqa: SLF001
+        work = Pass(world._root_fd, contents, seen=seen, target=self._target, plan=todo)  # noqa: SLF001
         contents.check(todo.files, self._name)
         work.check()
         assert self._live is not None
@@ -605,12 +614,12 @@ class _Restoring:
         try:
             outcome = work.run()
         except (OSError, ObjectDamaged, ObjectMissing) as error:
-            self._touched = True
-            self._give_up(str(error), [])
+            raise self._interrupted(str(error), []) from error
         finally:
             for path, mode in work.loosened.items():
                 set_mode(world._root_fd, path, mode)  # noqa: SLF001
         self._note(todo, outcome)
+        self._close_again(self._opened)
         reach(_APPLIED)
         return outcome.conflicts or self._verify()
 
@@ -624,8 +633,13 @@ class _Restoring:
     def _verify(self) -> list[Gap]:
         """Look at everything again: what still differs, but for what is declared lossy."""
         world = self._world
-        seen = world._scan(HashingSink(self._store.keys), self._pry)  # noqa: SLF001
+        pry = Pry(self._make_readable)
+        seen = world._scan(HashingSink(self._store.keys), pry)  # noqa: SLF001
+        for path in sorted(pry.modes, key=lambda path: -path.count("/")):
+            set_mode(world._root_fd, path, pry.modes[path])  # noqa: SLF001
         world._known = seen  # noqa: SLF001
+        if world._durability == "power":  # noqa: SLF001
+            sync_file_system(world._root_fd)  # noqa: SLF001
         left = plan(seen.entries, self._target, seen)
         wrong = [act for act in left.acts if not self._is_declared(act.path, seen.entries.get(act.path))]
         if not wrong:
@@ -646,8 +660,6 @@ class _Restoring:
         return e.masked(now, lost) == e.masked(target, lost)
 
     def _done(self, todo: Plan) -> RestoreReport:
-        if not self._acts and not todo.acts:
-            self._world._current = self._world._current or self._name  # noqa: SLF001
         clear_intent(self._store.directory)
         return RestoreReport(
             self._name,
@@ -659,13 +671,13 @@ class _Restoring:
             drift=tuple(self._drift),
         )
 
-    def _give_up(self, why: str, conflicts: list[Gap]) -> None:
-        paths = ", ".join(repr(gap.path) for gap in conflicts[:10])
-        named_paths = f" ({paths})" if paths else ""
-        if not self._touched and not self._was_pending:
-            clear_intent(self._store.directory)
-            raise RestoreRefused(f"The restore was not made: {why}{named_paths}. Nothing was touched.")
-        raise RestoreInterrupted(
-            f"The restore of {self._name} stopped half-way: {why}{named_paths}. The state before it is saved as"
+    def _interrupted(self, why: str, conflicts: list[Gap]) -> RestoreInterrupted:
+        return RestoreInterrupted(
+            f"The restore of {self._name} stopped half-way: {why}{_names(conflicts)}. The state before it is saved as"
             f" {self._live}; `resume()` finishes the restore, and saves what is there by then first."
         )
+
+
+def _names(gaps: list[Gap]) -> str:
+    paths = ", ".join(repr(gap.path) for gap in gaps[:10])
+    return f" ({paths})" if paths else ""

@@ -322,6 +322,35 @@ class JournalContract:
                 self.open(run_dir)
             assert self.problems(run_dir)
 
+    def test_a_content_that_is_gone_doubled_or_moved_is_found(self, run_dir: Path) -> None:
+        """Else an event would get a content that isn't the one it named."""
+        self._finished(run_dir, 2)
+        path = run_dir / self.content_file
+        lines = path.read_bytes().splitlines(keepends=True)
+        assert len(lines) == 4
+        for broken in (lines[1:], lines[:1] + lines[2:], lines[:-1], [lines[0], *lines], lines[::-1]):
+            path.write_bytes(b"".join(broken))
+            for act in (self.read, self.open):
+                with pytest.raises(JournalDamaged):
+                    act(run_dir)
+            assert self.problems(run_dir)
+
+    def test_a_content_that_is_torn_and_was_named_is_found(self, run_dir: Path) -> None:
+        """As a power loss can leave it: the event is whole, the content before it is not."""
+        self._finished(run_dir, 2)
+        path = run_dir / self.content_file
+        whole = path.read_bytes()
+        begin = whole.rindex(b"\n", 0, -1) + 1
+        lines = (run_dir / self.journal_file).read_bytes().splitlines(keepends=True)
+        named_at = sum(map(len, lines[:-1]))
+        for cut in range(begin, len(whole)):
+            path.write_bytes(whole[:cut])
+            for act in (self.read, self.open):
+                with pytest.raises(JournalDamaged, match=f"{self.journal_file}, byte {named_at}: "):
+                    act(run_dir)
+            assert path.read_bytes() == whole[:cut]
+            assert self.problems(run_dir)
+
     def test_a_content_that_is_named_and_gone_is_found(self, run_dir: Path) -> None:
         self._finished(run_dir, 2)
         (run_dir / self.content_file).write_bytes(b"")
@@ -401,7 +430,7 @@ class JournalContract:
             writer.sync()
             self._refuse_for_want_of_room(run_dir, writer, 20)
         with (run_dir / self.content_file).open("ab") as file:
-            file.write(b'{"id":"sha2')
+            file.write(b'{"n":4,"con')
         self.open(run_dir).close()
 
     def _refuse_for_want_of_room(self, run_dir: Path, writer: Writer, room: int) -> None:

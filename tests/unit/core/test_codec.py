@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import pytest
@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrewind.core import codec
-from agentrewind.core.records import EVENT_TAGS, EVENTS, Event, LlmInput, MessageList, RunStarted, Usage
+from agentrewind.core.records import (
+    EVENT_TAGS,
+    EVENTS,
+    Event,
+    LlmInput,
+    MessageList,
+    NodeEnded,
+    RunStarted,
+    Usage,
+    record_uid,
+)
 
 
 @dataclass(frozen=True)
@@ -42,8 +52,23 @@ def test_what_json_lacks_is_refused():
 
 def test_defaults_are_left_out_and_come_back():
     plain = codec.to_plain(RunStarted("r", "/w", 1, "0", task="t"))
-    assert plain == {"run_id": "r", "workspace": "/w", "started_ns": 1, "version": "0", "task": "t", "settings": {}}
+    assert plain == {"run_id": "r", "workspace": "/w", "started_ns": 1, "version": "0", "task": "t"}
     assert codec.from_plain(RunStarted, plain) == RunStarted("r", "/w", 1, "0", task="t")
+
+
+def test_what_a_default_factory_makes_is_left_out_too_and_comes_back():
+    ended = NodeEnded(record_uid(1))
+    assert codec.to_plain(ended) == {"uid": "rec_000001"}
+    assert codec.from_plain(NodeEnded, {"uid": "rec_000001"}) == ended
+    with_usage = replace(ended, usage=Usage(input=3))
+    assert codec.to_plain(with_usage) == {"uid": "rec_000001", "usage": {"input": 3}}
+
+
+def test_a_record_that_came_back_shares_no_default_with_another():
+    one, two = (codec.from_plain(RunStarted, codec.to_plain(RunStarted("r", "/w", 1, "0"))) for _ in range(2))
+    one.settings["changed"] = True
+    assert two.settings == {}
+    assert codec.to_plain(one)["settings"] == {"changed": True}
 
 
 def test_keys_of_a_newer_writer_are_left_out():

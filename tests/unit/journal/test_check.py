@@ -117,7 +117,7 @@ def test_a_run_without_its_contents_file(tmp_path):
 def test_a_line_before_the_header(tmp_path):
     written(tmp_path / "run", [])
     path = tmp_path / "run" / "journal.jsonl"
-    path.write_bytes(fmt.encode_event(0, Warned("first")) + fmt.encode_event(1, header()))
+    path.write_bytes(fmt.encode_event(0, Warned("first"), int) + fmt.encode_event(1, header(), int))
     assert [(problem.offset, problem.what) for problem in check(tmp_path / "run")] == [
         (0, "it stands before the header of the run")
     ]

@@ -1,4 +1,4 @@
-"""The journal of a run grows with what is new in it."""
+"""The journal of a run grows with what is new in it: measured with the real session, as the benchmark does."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.unit.engine.worlds import MemoryWorld
+
 BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "journal_growth.py"
 
 
-def grow(*args, **options):
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory):
     spec = importlib.util.spec_from_file_location("journal_growth", BENCHMARK)
     module = importlib.util.module_from_spec(spec)
     sys.modules["journal_growth"] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
-    return module.grow(*args, **options)
+    world = MemoryWorld()
+    return module.grow(tmp_path_factory.mktemp("growth") / "run", world, world.files.__setitem__)
 
 
-def test_a_thousand_calls_over_half_a_megabyte_take_less_than_three_times_their_content(tmp_path):
-    grown = grow(tmp_path / "run")
-    assert grown.messages > 490_000
+def test_a_thousand_calls_with_their_tool_calls_take_less_than_three_times_their_unique_content(grown):
+    assert 490_000 < grown.context < 510_000
     assert grown.naive > 240_000_000
     assert grown.ratio < 3
-    assert grown.disk < 2_500_000
 
 
-def test_with_tool_records_it_stays_within_four_times_the_content(tmp_path):
-    assert grow(tmp_path / "run", tools=True).ratio < 4
-
-
-def test_twice_the_calls_take_twice_the_room(tmp_path):
-    one, two = (grow(tmp_path / str(calls), calls, calls * 500).disk for calls in (200, 400))
-    assert 1.9 < two / one < 2.1
+def test_the_second_half_of_a_run_takes_as_much_room_as_the_first(grown):
+    first, second = grown.halves
+    assert 0.8 < second / first < 1.2

@@ -63,7 +63,19 @@ LINES = {
     "a record that is none": event(tag="node_ended", uid="rec_000009"),
     "a content that is none": event(
         tag="node_began", uid="rec_000001", kind="tool", parent=None, branch="b0", thread="main", input_id="i",
-        snapshot=None, started_ns=1, llm={"model": "m", "messages": {"added": ["sha256:none"]}},
+        snapshot=None, started_ns=1, llm={"model": "m", "messages": {"added": [1]}},
+    ),
+    **{
+        f"a content named {name!r}": event(
+            tag="node_began", uid="rec_000001", kind="llm", parent=None, branch="b0", thread="main", input_id="i",
+            snapshot=None, started_ns=1, llm={"model": "m", "messages": {"added": [name]}},
+        )
+        for name in (1, -1, 2**70, True, 0.0, None, "0", [0], "sha256:" + "0" * 64)
+    },
+    "an output that is none": event(tag="node_ended", uid="rec_000001", output=1),
+    "contents that are no list": event(
+        tag="node_began", uid="rec_000001", kind="llm", parent=None, branch="b0", thread="main", input_id="i",
+        snapshot=None, started_ns=1, llm={"model": "m", "messages": {"added": 0}},
     ),
     "itself as its base": event(
         tag="node_began", uid="rec_000001", kind="llm", parent=None, branch="b0", thread="main", input_id="i",
@@ -91,9 +103,15 @@ def test_a_line_that_is_wrong_in_any_way_names_file_and_offset(run_dir, name):
 @pytest.mark.parametrize(
     "line",
     [
-        sealed(b'{"id":"sha256:0","content":1}'),
-        sealed(b'{"content":1,"id":"sha256:' + b"0" * 64 + b'"}'),
-        sealed(b'{"id":"../../etc/passwd","content":1}'),
+        sealed(b'{"n":0,"content":1}'),
+        sealed(b'{"n":2,"content":1}'),
+        sealed(b'{"n":01,"content":1}'),
+        sealed(b'{"n":-1,"content":1}'),
+        sealed(b'{"n":1.0,"content":1}'),
+        sealed(b'{"n":"../../etc/passwd","content":1}'),
+        sealed(b'{"n":' + b"1" * 10_000 + b',"content":1}'),
+        sealed(b'{"content":1,"n":1}'),
+        sealed(b'{"id":"sha256:' + b"0" * 64 + b'","content":1}'),
         b"\n",
         b"{}\n",
     ],
@@ -111,7 +129,6 @@ def test_a_content_line_of_another_frame_is_damage(run_dir, line):
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (b'"forged"', "hash to its id"),
         (b"[" * 100_000 + b"]" * 100_000, "nested"),
         (b'{"a":1,"a":2}', "twice"),
         (b'{"b":1,"a":2}', "canonical"),
@@ -120,9 +137,7 @@ def test_a_content_line_of_another_frame_is_damage(run_dir, line):
     ],
 )
 def test_a_content_that_lies_is_found_by_the_check_and_when_it_is_read(run_dir, data, what):
-    content, line, _ = fmt.encode_content(data)
-    if what == "hash to its id":
-        content, line = "sha256:" + "0" * 64, sealed(b'{"id":"sha256:' + b"0" * 64 + b'","content":' + data + b"}")
+    content, (line, _) = fmt.content_id(data), fmt.encode_content(1, data)
     path = run_dir / "content.jsonl"
     size = path.stat().st_size
     with path.open("ab") as file:

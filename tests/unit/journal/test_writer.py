@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,7 @@ from agentrewind.core.redact import Redactor
 from agentrewind.core.tree import RunTree
 from agentrewind.journal import JournalWriter, read_run
 from agentrewind.journal import files as files_module
+from agentrewind.journal import scan as scan_module
 from agentrewind.journal.check import check
 from agentrewind.testing.journal import began, header, message
 
@@ -106,6 +108,58 @@ def test_an_interrupt_after_the_write_leaves_journal_and_tree_in_step(writer, ru
     assert read_run(run_dir).tree == writer.tree
     assert writer.events == 4
     assert check(run_dir) == []
+
+
+def test_an_interrupt_after_a_content_was_written_gives_no_later_one_its_number(writer, run_dir):
+    """A Ctrl-C between the line and what the writer remembers of it: the content is put again, in a line of its own."""
+
+    def interrupt():
+        crashpoints.disarm()
+        raise KeyboardInterrupt
+
+    crashpoints.arm("journal.content-written", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        writer.put(message(1))
+    for number in (1, 2, 3):
+        writer.append(began(number, writer.put(message(number))))
+    log = read_run(run_dir)
+    assert log.tree == writer.tree
+    assert [log.get(content) for content in log.tree.messages(record_uid(3))] == [message(n) for n in (1, 2, 3)]
+    assert len((run_dir / "content.jsonl").read_bytes().splitlines()) == 4
+    assert check(run_dir) == []
+    writer.close()
+    with JournalWriter.open(run_dir) as again:
+        assert again.tree == log.tree
+        again.append(NodeEnded(record_uid(3), again.put("new")))
+    assert read_run(run_dir).get(again.tree.nodes[record_uid(3)].ended.output) == "new"
+
+
+def test_a_content_put_while_the_files_are_read_is_no_damage(writer, run_dir, monkeypatch):
+    """A reader reads the journal, then the contents, while a writer goes on in between."""
+    scan_contents = scan_module._scan_contents
+
+    def meanwhile(path, found):
+        writer.append(began(1, writer.put(message(1))))
+        scan_contents(path, found)
+
+    monkeypatch.setattr(scan_module, "_scan_contents", meanwhile)
+    assert len(read_run(run_dir).events) == 1
+    monkeypatch.undo()
+    assert len(read_run(run_dir).events) == 2
+
+
+def test_an_event_on_disk_names_contents_by_the_number_of_their_line(writer, run_dir):
+    tools, first = writer.put([{"name": "bash"}]), writer.put(message(1))
+    node = began(1, first)
+    writer.append(replace(node, llm=replace(node.llm, tools=tools)))
+    writer.append(NodeEnded(record_uid(1), writer.put("answer")))
+    lines = [json.loads(line) for line in (run_dir / "journal.jsonl").read_text().splitlines()]
+    contents = [json.loads(line) for line in (run_dir / "content.jsonl").read_text().splitlines()]
+    assert lines[1]["llm"] == {"model": "model", "messages": {"added": [1]}, "tools": 0}
+    assert lines[2]["output"] == 2
+    assert [(line["n"], line["content"]) for line in contents] == [
+        (0, [{"name": "bash"}]), (1, message(1)), (2, "answer"),
+    ]  # fmt: skip
 
 
 def test_a_file_that_shrinks_under_the_writer_is_damage(writer, run_dir):

@@ -13,6 +13,9 @@ from agentrewind.core.strategy import Decision
 
 T = TypeVar("T")
 
+SHOWN = 100
+"""How many characters of a command stand in its line of progress."""
+
 
 class Recorder(Protocol):
     """The part of a session that an adapter uses: its tool calls become nodes. LLM calls are seen on the wire."""
@@ -58,3 +61,9 @@ class Harness(Protocol):
     name: str
 
     def run(self, job: Job) -> Outcome: ...
+
+
+def progress_line(command: str) -> str:
+    """A command as one line for `Job.say`."""
+    first, *more = command.strip().splitlines() or [""]
+    return f"$ {first[:SHOWN]}{' ...' if more or len(first) > SHOWN else ''}"

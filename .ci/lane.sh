@@ -1,0 +1,19 @@
+#!/usr/bin/env sh
+# Run the tests of one heavy extra in an environment that is kept, named by the hash of what it installs.
+#   lane.sh EXTRA [pytest arguments]
+set -eu
+extra=$1
+shift
+python=${PYTHON:-python3}
+key=$( { "$python" --version; cat pyproject.toml .ci/lane.sh; } | sha256sum | cut -c1-16)
+env=${LANES:-$HOME/.cache/agentrewind/lanes}/$extra-$key
+if [ ! -e "$env/complete" ]; then
+  rm -rf "$env"
+  "$python" -m venv "$env"
+  # shellcheck disable=SC2046
+  "$env/bin/python" -m pip install --quiet --disable-pip-version-check ".[$extra]" $("$python" .ci/dev_requirements.py)
+  "$env/bin/python" -m pip uninstall --quiet --yes agentrewind
+  touch "$env/complete"
+fi
+# The package itself comes from this checkout, the environment holds only what it needs.
+PYTHONPATH=$(pwd)/src exec "$env/bin/python" -m pytest "$@"

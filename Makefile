@@ -1,0 +1,50 @@
+# Each target sets up what it needs in its own virtual environment; nothing global is touched.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+# The heavy lanes keep their environments outside of the checkout, named by a hash of what they install.
+LANES  ?= $(HOME)/.cache/agentrewind/lanes
+PIP    := -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-mini test-slow lint wheel-test bench clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/light: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP) -e .
+	@touch $@
+
+$(VENV)/dev: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP) -e . $$($(PYTHON) .ci/dev_requirements.py)
+	@touch $@ $(VENV)/light
+
+demo: $(VENV)/light ## Install and play the demo: a run that goes wrong, goes back, and succeeds
+	$(BIN)/agentrewind demo
+
+lint: $(VENV)/dev ## Types, style, and the direction of imports
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint ## Everything but the heavy harnesses, in under ten minutes on two cores
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not mini and not slow"
+
+test-slow: $(VENV)/dev ## The long rings: crash storms, long property runs
+	$(BIN)/python -m pytest -m "slow and not mini"
+
+test-mini: ## The lane with the real mini-SWE-agent (downloads over 500 MB once)
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m mini
+
+wheel-test: $(VENV)/dev ## Build the wheel and run it with the sources out of reach
+	PYTHON="$(PYTHON)" sh .ci/wheel.sh
+
+bench: $(VENV)/dev ## The measurements of benchmarks/, printed
+	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+
+clean: ## Remove what these targets made in the checkout
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,176 @@
+"""What commands print with `--json`: plain objects with fixed names."""
+
+from __future__ import annotations
+
+from agentrewind.compose.runs import Run
+from agentrewind.core.codec import Json, to_plain
+from agentrewind.core.records import FilesRestored, Judged, Rewound
+from agentrewind.core.tree import Branch, Node, RunTree
+from agentrewind.core.world import Changes, Gap, RestoreReport, Snapshot
+
+
+def run_facts(run: Run) -> Json:
+    """A run in short."""
+    tree, started = run.tree, run.started
+    calls = sum(node.is_llm for node in tree.nodes.values())
+    verdict = tree.verdicts[-1] if tree.verdicts else None
+    return {
+        "run": run.id,
+        "state": run.state,
+        "reason": tree.ended.reason if tree.ended else None,
+        "answer": tree.ended.answer if tree.ended else None,
+        "task": started.task,
+        "agent": started.agent,
+        "model": started.model,
+        "strategy": started.strategy,
+        "mode": started.mode,
+        "workspace": started.workspace,
+        "directory": str(run.path),
+        "started_ns": started.started_ns,
+        "ended_ns": tree.ended.at_ns if tree.ended else None,
+        "llm_calls": calls,
+        "tool_calls": len(tree.nodes) - calls,
+        "rewinds": tree.rewinds,
+        "resumes": tree.resumes,
+        "satisfied": verdict.satisfied if verdict else None,
+        "total": verdict.total if verdict else None,
+        "usage": usage_facts(tree),
+    }
+
+
+def usage_facts(tree: RunTree) -> Json:
+    usage = tree.usage
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cached": usage.cached,
+        "reasoning": usage.reasoning,
+        "usd": usage.usd,
+    }
+
+
+def tree_facts(run: Run) -> Json:
+    """All of a run but the contents of its messages."""
+    tree = run.tree
+    on_path = {node.uid for node in tree.path()}
+    return {
+        **run_facts(run),
+        "head": tree.head,
+        "branch": tree.branch,
+        "branches": [_branch(branch) for branch in tree.branches.values()],
+        "nodes": [node_facts(node, on_path=node.uid in on_path) for node in tree.nodes.values()],
+        "moves": [move_facts(move) for move in tree.moves],
+        "warnings": [*run.warnings, *tree.warnings],
+    }
+
+
+def _branch(branch: Branch) -> Json:
+    return {"branch": branch.id, "forked_at": branch.forked_at, "parent": branch.parent}
+
+
+def node_facts(node: Node, *, on_path: bool) -> Json:
+    began, ended = node.began, node.ended
+    return {
+        "uid": node.uid,
+        "kind": began.kind,
+        "parent": began.parent,
+        "branch": began.branch,
+        "thread": began.thread,
+        "on_path": on_path,
+        "input_id": began.input_id,
+        "snapshot": began.snapshot,
+        "started_ns": began.started_ns,
+        "tool": to_plain(began.tool) if began.tool else None,
+        "digest": ended.digest if ended else None,
+        "calls": list(ended.calls) if ended else [],
+        "error": to_plain(ended.error) if ended and ended.error else None,
+        "usage": to_plain(ended.usage) if ended else None,
+        "latency_ms": ended.latency_ms if ended else None,
+        "effects": to_plain(ended.effects) if ended else [],
+        "note": ended.note if ended else "",
+        "snapshot_after": node.after.snapshot if node.after else None,
+        "changes": changes_facts(node.after.changes) if node.after else None,
+        "verdict": _verdict(node.judged) if node.judged else None,
+    }
+
+
+def _verdict(verdict: Judged) -> Json:
+    return {
+        "accepted": verdict.accepted,
+        "exit_code": verdict.exit_code,
+        "first_failure": verdict.first_failure,
+        "satisfied": verdict.satisfied,
+        "total": verdict.total,
+        "feedback": verdict.feedback,
+    }
+
+
+def move_facts(move: Rewound | FilesRestored) -> Json:
+    """A rewind, a restore, or the undoing of one."""
+    if isinstance(move, FilesRestored):
+        return {
+            "kind": "restore" if move.why == "restore" else "undo of a restore",
+            "to": move.record,
+            "snapshot": move.snapshot,
+            "live": move.live,
+            "restored": move.restored,
+            "at_ns": move.at_ns,
+        }
+    return {
+        "kind": "rewind" if move.why == "rewind" else "undo of a rewind",
+        "from": move.source,
+        "to": move.target,
+        "branch": move.branch,
+        "live": move.live,
+        "note": move.note,
+        "by": move.by,
+        "restored": move.restored,
+        "kept": gaps_facts(move.kept),
+        "ended_processes": list(move.ended_processes),
+        "context": move.context,
+        "at_ns": move.at_ns,
+    }
+
+
+def changes_facts(changes: Changes) -> Json:
+    return {
+        "total": changes.total,
+        "items": [{"status": change.status, "path": change.path} for change in changes.items],
+    }
+
+
+def gaps_facts(gaps: tuple[Gap, ...]) -> Json:
+    return [{"path": gap.path, "why": gap.why} for gap in gaps]
+
+
+def report_facts(report: RestoreReport) -> Json:
+    return {
+        "target": report.target,
+        "live": report.live,
+        "dry_run": report.dry_run,
+        "verified": report.verified,
+        "acts": [{"what": act.what, "path": act.path} for act in report.acts],
+        "kept": gaps_facts(report.kept),
+        "lossy": gaps_facts(report.lossy),
+        "drift": gaps_facts(report.drift),
+    }
+
+
+def snapshot_facts(snapshot: Snapshot) -> Json:
+    coverage = snapshot.coverage
+    return {
+        "snapshot": snapshot.id,
+        "parent": snapshot.parent,
+        "label": snapshot.label,
+        "created_ns": snapshot.created_ns,
+        "fingerprint": snapshot.fingerprint,
+        "entries": coverage.entries,
+        "bytes": coverage.bytes,
+        "complete": coverage.complete,
+        "excluded": gaps_facts(coverage.excluded),
+        "unreadable": gaps_facts(coverage.unreadable),
+        "too_large": gaps_facts(coverage.too_large),
+        "unstable": gaps_facts(coverage.unstable),
+        "lossy": gaps_facts(coverage.lossy),
+        "changes": changes_facts(snapshot.changes),
+    }

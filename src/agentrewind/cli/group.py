@@ -1,0 +1,59 @@
+"""The command `agentrewind`: its commands are imported when they are used, so that it starts fast."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from agentrewind import __version__
+
+COMMANDS = {
+    "demo": "See a run go wrong, go back and succeed: no key, no network.",
+    "run": "Run an agent on a task, with every step recoverable.",
+    "resume": "Go on with a run that a crash cut off.",
+    "runs": "List the runs.",
+    "log": "Show the tree of a run: branches, checkpoints, rewinds.",
+    "show": "Show one step: what went in, what came out, what changed.",
+    "diff": "Compare files and messages of two steps.",
+    "candidates": "List the checkpoints that one can go back to.",
+    "restore": "Bring the files back to a checkpoint.",
+    "undo": "Take back the last rewind or restore.",
+    "check": "Check the journal of a run and its snapshots.",
+    "export": "Write a run out as plain JSON lines.",
+    "snap": "Save and restore any directory by hand, without an agent.",
+    "paths": "Show what of a directory is saved, and how.",
+}
+"""Name and one line of help of each command, in the order of the help page. Their modules are named like them."""
+
+
+class LazyGroup(click.Group):
+    """Finds its commands in `COMMANDS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"agentrewind.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: agentrewind run --model gpt-5-mini 'Fix the failing test'. RUN is the id of a run, the beginning"
+    " of one, or `last`.",
+)
+@click.version_option(__version__, prog_name="agentrewind", message="%(prog)s %(version)s")
+def group() -> None:
+    """Go back to any step of an agent run: conversation and files together."""

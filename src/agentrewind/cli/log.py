@@ -1,0 +1,139 @@
+"""`agentrewind log`: the tree of a run at a glance."""
+
+from __future__ import annotations
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from agentrewind.cli.columns import show_columns
+from agentrewind.cli.facts import tree_facts
+from agentrewind.cli.options import json_option, run_argument
+from agentrewind.cli.screen import Glyphs, glyphs, out, sentence
+from agentrewind.cli.steps import Left, Row, Step, rows
+from agentrewind.cli.summary import headline, totals
+from agentrewind.cli.text import as_json, one_line, path_name, plural, printable, short_id
+from agentrewind.compose.runs import Run, open_run
+from agentrewind.core.records import FilesRestored, Judged
+
+FILES_NAMED = 2
+FILES_WIDTH = 28
+
+
+@click.command(epilog="Example: agentrewind log last")
+@run_argument
+@json_option
+def command(ref: str, as_object: bool) -> None:
+    """Show the tree of a run.
+
+    Each line is a step: what the agent did, which files that changed, how the work was judged. The current path stands
+    at the left margin; what was abandoned is indented where it was left, with the note that crossed over.
+    """
+    run = open_run(ref)
+    if as_object:
+        print(as_json(tree_facts(run)))
+    else:
+        show(run, out())
+
+
+def show(run: Run, console: Console) -> None:
+    """Print the tree of a run."""
+    signs = glyphs(console)
+    _header(run, console, signs)
+    show_columns([_cells(row, signs) for row in rows(run.tree)], console, flexible=1)
+    for line in _footer(run, signs):
+        sentence(line, console)
+
+
+def _header(run: Run, console: Console, signs: Glyphs) -> None:
+    started = run.started
+    sentence(Text.assemble((run.id, "bold"), f"  {signs.dot} ", headline(run)), console)
+    parts = (started.agent, started.model, f"strategy {started.strategy}", started.workspace)
+    sentence(Text(f" {signs.dot} ".join(printable(part) for part in parts if part), style="dim"), console)
+    console.print(totals(run.tree), style="dim")
+    if started.task:
+        console.print(Text("task: " + one_line(started.task)), no_wrap=True, overflow="ellipsis")
+    console.print()
+
+
+def _cells(row: Row, signs: Glyphs) -> tuple[Text, Text, Text, Text]:
+    margin = f"{signs.bar}  " * row.depth
+    if isinstance(row, Left):
+        return Text(margin, "dim"), _left(row, signs), Text(""), Text("")
+    mark = signs.gone if row.depth else signs.here
+    cells = Text(f"{margin}{mark} {row.uid}"), _did(row, signs), _files(row), _judged(row.judged, signs)
+    for cell in cells:
+        cell.stylize("dim" if row.depth else "bold" if cell is cells[0] else "")
+    return cells
+
+
+def _left(row: Left, signs: Glyphs) -> Text:
+    move = row.move
+    if move.why == "undo":
+        return Text(f"{signs.back} undo: back to where {move.target} had led", style="yellow")
+    where = f"{signs.back} back to before {move.target}"
+    kept = ", files kept" if move.keep_world else ""
+    return Text.assemble((where + kept, "yellow"), f": {one_line(move.note)}")
+
+
+def _did(step: Step, signs: Glyphs) -> Text:
+    first = step.nodes[0]
+    if not first.is_llm:
+        name = first.began.tool.name if first.began.tool else "tool"
+        return Text(printable(name) + _result(step, signs))
+    ended = first.ended
+    if ended is None:
+        return Text("(no answer came)", style="red")
+    if ended.error is not None:
+        return Text(f"{printable(ended.error.type)}: {one_line(ended.error.message)}", style="red")
+    if not ended.calls:
+        return Text(one_line(ended.digest) or "(no text)", style="italic")
+    return Text(", ".join(printable(call) for call in ended.calls) + _result(step, signs))
+
+
+def _result(step: Step, signs: Glyphs) -> str:
+    """What came back from the last tool call of the step."""
+    tools = [node for node in step.nodes if not node.is_llm and not _is_check(node.began.tool)]
+    if not tools or tools[-1].ended is None:
+        return ""
+    said = one_line(tools[-1].ended.digest)
+    return f" {signs.to} {said}" if said else ""
+
+
+def _is_check(tool: object) -> bool:
+    return getattr(tool, "name", "") == "submission check"
+
+
+def _files(step: Step) -> Text:
+    if not step.changed:
+        return Text("")
+    names = ", ".join(change.status + " " + path_name(change.path) for change in step.changes[:FILES_NAMED])
+    more = step.changed - min(len(step.changes), FILES_NAMED)
+    text = names + (f" +{more:,}" if more else "")
+    return Text(text if len(text) <= FILES_WIDTH else plural(step.changed, "path"), style="cyan")
+
+
+def _judged(verdict: Judged | None, signs: Glyphs) -> Text:
+    if verdict is None:
+        return Text("")
+    score = f" {verdict.satisfied}/{verdict.total}" if verdict.satisfied is not None else ""
+    if verdict.accepted:
+        return Text(signs.yes + score, style="bold green")
+    return Text(signs.no + score, style="red")
+
+
+def _footer(run: Run, signs: Glyphs) -> list[Text]:
+    tree = run.tree
+    lines = [_files_moved(move, signs) for move in tree.moves if isinstance(move, FilesRestored)]
+    lines += [Text(f"! {printable(text)}", style="yellow") for text in (*run.warnings, *tree.warnings)]
+    if tree.intent is not None:
+        lines.append(
+            Text(f"A rewind to {tree.intent.target} was cut off; `agentrewind resume {run.id}` settles it.", "red")
+        )
+    return lines
+
+
+def _files_moved(move: FilesRestored, signs: Glyphs) -> Text:
+    where = f"before {move.record}" if move.record else f"snapshot {short_id(move.snapshot)}"
+    what = "files restored to" if move.why == "restore" else "restore undone: files as in"
+    return Text(f"{signs.back} {what} {where} ({plural(move.restored, 'path')})", style="yellow")

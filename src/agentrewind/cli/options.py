@@ -1,0 +1,42 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from agentrewind.cli.screen import interactive
+from agentrewind.core.errors import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def run_argument(function: F) -> F:
+    return click.argument("ref", metavar="RUN")(function)
+
+
+def json_option(function: F) -> F:
+    return click.option("--json", "as_object", is_flag=True, help="Print one JSON value instead.")(function)
+
+
+def dry_run_option(function: F) -> F:
+    return click.option("--dry-run", is_flag=True, help="Only show what would change.")(function)
+
+
+def yes_option(function: F) -> F:
+    return click.option("--yes", "-y", is_flag=True, help="Don't ask.")(function)
+
+
+def home_option(function: F) -> F:
+    return click.option("--allow-home", is_flag=True, help="Accept your home directory as the workspace.")(function)
+
+
+def confirm(question: str) -> None:
+    """Have a person say yes. Raises: UsageError: nobody can be asked. click.exceptions.Exit: the answer is no."""
+    if not interactive():
+        raise UsageError("This changes files, and nobody can be asked here. Say --yes to do it, --dry-run to look.")
+    if not click.confirm(question, default=False, err=True):
+        click.echo("Nothing was changed.", err=True)
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,58 @@
+"""What a restore did or would do, for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from agentrewind.cli.screen import err, sentence
+from agentrewind.cli.text import one_line, path_name, plural, printable, short_id
+from agentrewind.core.world import Act, RestoreReport
+
+SHOWN = 40
+_WORDS = {
+    "create": ("create", "created"),
+    "write": ("write", "written"),
+    "replace": ("replace", "replaced"),
+    "remove": ("remove", "removed"),
+    "attributes": ("set attributes of", "attributes set of"),
+}
+_STYLES = {"create": "green", "remove": "red"}
+
+
+def told(settled: Sequence[str]) -> None:
+    """Say what an earlier crash had left to do and has been done now."""
+    for line in settled:
+        sentence(Text(printable(line), style="yellow"), err())
+
+
+def show_report(report: RestoreReport, console: Console, *, undo: str = "") -> None:
+    """One line a path, then what was left alone, then how to take it back."""
+    for act in report.acts[:SHOWN]:
+        console.print(_line(act, dry_run=report.dry_run), no_wrap=True, overflow="ellipsis")
+    if len(report.acts) > SHOWN:
+        console.print(f"  and {len(report.acts) - SHOWN:,} more")
+    for gap in report.kept:
+        console.print(Text(f"  left as it is: {path_name(gap.path)}: {one_line(gap.why)}", style="yellow"))
+    for gap in report.drift:
+        console.print(Text(f"  changed meanwhile, and saved: {path_name(gap.path)}", style="yellow"))
+    for gap in report.lossy:
+        console.print(Text(f"  not quite as it was: {path_name(gap.path)}: {one_line(gap.why)}", style="yellow"))
+    sentence(_closing(report, undo), console)
+
+
+def _line(act: Act, *, dry_run: bool) -> Text:
+    word = _WORDS.get(act.what, (act.what, act.what))[0 if dry_run else 1]
+    return Text(f"  {word} {path_name(act.path)}", style=_STYLES.get(act.what, ""))
+
+
+def _closing(report: RestoreReport, undo: str) -> str:
+    if not report.acts:
+        return "Nothing to do: the files are like that already."
+    if report.dry_run:
+        return f"{plural(len(report.acts), 'path')} would change. Nothing was touched."
+    saved = f" What was there before is snapshot {short_id(report.live)}." if report.live else ""
+    back = f" `{undo}` brings it back." if undo else ""
+    return f"{plural(len(report.acts), 'path')} changed{', verified' if report.verified else ''}.{saved}{back}"

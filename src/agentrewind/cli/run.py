@@ -1,0 +1,89 @@
+"""`agentrewind run`: an agent on a task."""
+
+from __future__ import annotations
+
+import os
+from typing import get_args
+
+import click
+
+from agentrewind.cli.following import follow
+from agentrewind.cli.options import home_option, json_option
+from agentrewind.compose.agents import AGENTS, OPENAI, Keep, RunSettings, start
+from agentrewind.compose.home import Home
+from agentrewind.compose.places import workspace_path
+from agentrewind.journal.writer import Durability
+from agentrewind.strategies import NAMES
+
+
+@click.command(epilog='Example: agentrewind run --model gpt-5-mini --check "pytest -q" "Make the failing test pass"')
+@click.option("--agent", type=click.Choice(AGENTS), default=AGENTS[0], show_default=True, help="Which agent.")
+@click.option("--model", required=True, metavar="NAME", help="The model, as its endpoint calls it.")
+@click.option(
+    "--base-url",
+    metavar="URL",
+    help=f"An OpenAI-compatible endpoint. Default: OPENAI_BASE_URL, else {OPENAI}.",
+)
+@click.option("--workspace", default=".", show_default=True, metavar="DIR", help="The directory that it works in.")
+@click.option("--check", metavar="CMD", help="A shell command that judges the work: exit code 0 accepts it.")
+@click.option(
+    "--strategy",
+    type=click.Choice(NAMES),
+    default="rewind",
+    show_default=True,
+    help="`rewind` gives the agent the two tools to go back; `continue` doesn't.",
+)
+@click.option(
+    "--keep",
+    type=click.Choice(get_args(Keep)),
+    default="none",
+    show_default=True,
+    help="What a rewind leaves as it is. `world`: the files, for comparison.",
+)
+@click.option("--max-rewinds", type=click.IntRange(min=0), default=50, show_default=True, help="How many at most.")
+@click.option(
+    "--durability",
+    type=click.Choice(get_args(Durability)),
+    default="process",
+    show_default=True,
+    help="What each step survives: the death of any process, or a power loss.",
+)
+@home_option
+@json_option
+@click.argument("task")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    agent: str,
+    model: str,
+    base_url: str | None,
+    workspace: str,
+    check: str | None,
+    strategy: str,
+    keep: Keep,
+    max_rewinds: int,
+    durability: Durability,
+    allow_home: bool,
+    as_object: bool,
+    task: str,
+) -> None:
+    """Let an agent work on TASK in a workspace, with every step recoverable.
+
+    The key of the model is read from OPENAI_API_KEY and kept nowhere. Ends with exit code 0 where the work was
+    accepted, 1 where the run failed, 2 where it could not begin.
+    """
+    home = Home.of()
+    root = workspace_path(workspace, home, allow_home=allow_home)
+    settings = RunSettings(
+        agent,
+        model,
+        task,
+        base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI,
+        check,
+        strategy,
+        keep,
+        max_rewinds,
+        durability,
+    )
+    ctx.exit(follow(lambda watcher: start(home, settings, root, watcher=watcher), as_object=as_object))

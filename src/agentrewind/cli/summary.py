@@ -1,0 +1,48 @@
+"""How a run stands, in a few words."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from agentrewind.cli.text import one_line, plural, printable
+from agentrewind.compose.runs import Run
+from agentrewind.core.tree import RunTree
+
+STYLES = {
+    "running": "bold cyan",
+    "done": "bold green",
+    "failed": "bold red",
+    "interrupted": "bold yellow",
+    "rewound": "bold yellow",
+}
+
+
+def headline(run: Run) -> Text:
+    """`done: The check accepted the work.`"""
+    if run.state == "rewound":
+        return Text.assemble(("rewound", STYLES["rewound"]), " after its end; `agentrewind resume` goes on")
+    reason = one_line(run.tree.ended.reason) if run.tree.ended else ""
+    return Text.assemble((run.state, STYLES[run.state]), f": {reason}" if reason else "")
+
+
+def totals(tree: RunTree) -> str:
+    """`14 model calls, 9 commands, 1 rewind, 5,210 tokens in, 300 out`."""
+    calls = sum(node.is_llm for node in tree.nodes.values())
+    usage = tree.usage
+    parts = [plural(calls, "model call"), plural(len(tree.nodes) - calls, "tool call"), plural(tree.rewinds, "rewind")]
+    if tree.resumes:
+        parts.append(plural(tree.resumes, "resume"))
+    parts.append(f"{usage.input:,} tokens in, {usage.output:,} out")
+    if usage.usd is not None:
+        parts.append(f"${usage.usd:.4f}")
+    return ", ".join(parts)
+
+
+def score(tree: RunTree) -> str:
+    """`7/10` of the newest verdict that says so; empty where none does."""
+    verdict = next((item for item in reversed(tree.verdicts) if item.satisfied is not None), None)
+    return f"{verdict.satisfied}/{verdict.total}" if verdict else ""
+
+
+def task_line(run: Run) -> str:
+    return printable(one_line(run.started.task))

@@ -1,0 +1,164 @@
+"""A program's own agent made recoverable: inside `session` every LLM call of any SDK is a node of a run."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from agentrewind.compose.home import Home
+from agentrewind.compose.places import workspace_path
+from agentrewind.compose.recording import created, header, recorder, submitted
+from agentrewind.compose.runs import settle
+from agentrewind.compose.secret import redactor
+from agentrewind.compose.worlds import open_world
+from agentrewind.core.codec import Json
+from agentrewind.core.errors import AgentRewindError, UsageError
+from agentrewind.core.strategy import Decision, GoOn, Stop, Strategy
+from agentrewind.core.tree import RunTree
+from agentrewind.engine.processes import RUN_MARK
+from agentrewind.engine.session import Session
+from agentrewind.integrations.clients import install
+from agentrewind.journal.writer import Durability
+from agentrewind.snapshots.rules import PathRules
+from agentrewind.strategies import by_name
+
+R = TypeVar("R")
+
+_busy = threading.Lock()
+_current: LiveRun | None = None
+
+
+class LiveRun:
+    """A run that is being recorded in this process.
+
+    Attributes:
+        id: the name of the run, for `agentrewind log` and `open_run`. workspace: its directory.
+    """
+
+    def __init__(self, run_id: str, workspace: Path, session: Session, check: str | None, strategy: Strategy) -> None:
+        self.id = run_id
+        self.workspace = workspace
+        self._session = session
+        self._check = check
+        self._strategy = strategy
+        self._ending: Decision | None = None
+
+    @property
+    def tree(self) -> RunTree:
+        """The run so far. Don't change it."""
+        return self._session.tree
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment for commands of the agent: marked, so that a rewind after a crash finds what they left."""
+        return {**os.environ, RUN_MARK: self.id}
+
+    def tool(self, name: str, arguments: Json, run: Callable[[], R], *, call_id: str | None = None) -> R:
+        """Record one tool call; returns what `run` returns and raises what it raises."""
+        return self._session.tool(name, arguments, run, call_id=call_id)
+
+    def submit(self) -> Decision:
+        """Have the work judged by the check: `GoOn` with the message for the agent, or `Stop`.
+
+        The last decision says how the run ended.
+        """
+        self._ending = submitted(self._session, self._check, self._strategy, self.workspace, self.environ)
+        return self._ending
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Hook the process; afterwards the last line is in the journal, whatever happened."""
+        global _current  # noqa: PLW0603 (as process-wide as the hooks)
+        _current = self
+        try:
+            with install(self._session):
+                yield
+        except BaseException as error:
+            self._end(f"{type(error).__name__}: {error}", ok=False)
+            if self._session.broken is not None and self._session.broken is not error:
+                raise self._session.broken from error
+            raise
+        finally:
+            _current = None
+        match self._ending:
+            case Stop(ok, reason):
+                self._end(reason, ok=ok)
+            case None:
+                self._end("The program ended.", ok=True)
+            case GoOn():
+                self._end("The program ended before its work was accepted.", ok=False)
+        if self._session.broken is not None:
+            raise self._session.broken
+
+    def _end(self, reason: str, *, ok: bool) -> None:
+        with suppress(AgentRewindError):
+            self._session.end(reason, ok=ok)
+
+
+@contextmanager
+def session(
+    workspace: str | os.PathLike[str] = ".",
+    *,
+    task: str = "",
+    name: str = "",
+    check: str | None = None,
+    strategy: str = "rewind",
+    max_rewinds: int | None = 50,
+    durability: Durability = "process",
+    rules: PathRules | None = None,
+) -> Iterator[LiveRun]:
+    """Record a run of the agent that runs inside the `with` block, and let it rewind.
+
+    Every call to an OpenAI-compatible endpoint that passes through httpx is a checkpoint: of the conversation, and of
+    the files in `workspace`. With the strategy `rewind`, conversations that have tools are given two more, to go back.
+    The run ends well at the end of the block (or as the last `submit` said), and badly where an exception leaves it.
+    At a rewind, child processes of this program that were started after the target's snapshot are ended.
+
+    Args:
+        workspace: the directory that the agent works in.
+        task: what it is asked, for the reader of the run.
+        name: how the run is to be called in its id.
+        check: a shell command that judges the work at `submit`.
+        strategy: `rewind`, or `continue`, which records and offers no rewind.
+        max_rewinds: how many rewinds the run may make; None for no limit.
+        durability: `power` makes every step survive a power loss.
+        rules: which paths are private, excluded or volatile; by default those of `agentrewind.toml`.
+
+    Raises:
+        UsageError: a bad argument, or another session is open in this process. Busy: somebody else uses the workspace.
+            Nothing was made.
+        StorageFull: no room for the run.
+    """
+    home = Home.of()
+    root = workspace_path(workspace, home)
+    plan = by_name(strategy)
+    redact = redactor(os.environ, root)
+    started = header(root, task, name=name, agent="python", strategy=strategy)
+    holder = f"run {started.run_id}"
+    with _alone(), closing(open_world(home, root, rules=rules, durability=durability, holder=holder)) as world:
+        settle(home, world, root)
+        with created(home, started, redact, durability) as log:
+            recorded = recorder(log, world, plan, max_rewinds=max_rewinds, keep_world=False, redact=redact)
+            run = LiveRun(started.run_id, root, recorded, check, plan)
+            with run.recording():
+                yield run
+
+
+def current() -> LiveRun | None:
+    """The run that is being recorded in this process, if there is one."""
+    return _current
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """The hooks are process-wide, so a process records one run at a time."""
+    if not _busy.acquire(blocking=False):
+        raise UsageError("Another agentrewind session is open in this process; it records one run at a time.")
+    try:
+        yield
+    finally:
+        _busy.release()

@@ -1,0 +1,114 @@
+"""What every recorded run is put together from, whoever drives its agent."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from agentrewind import __version__
+from agentrewind.compose.home import Home, new_run_id
+from agentrewind.core.budgets import Budget
+from agentrewind.core.codec import Json
+from agentrewind.core.errors import AgentRewindError
+from agentrewind.core.records import Event, MessageId, RunStarted
+from agentrewind.core.strategy import Decision, Stop, Strategy
+from agentrewind.core.tree import RunTree
+from agentrewind.dialects.openai_chat import OpenAIChat
+from agentrewind.engine.session import Session
+from agentrewind.journal.writer import Durability, JournalWriter
+from agentrewind.snapshots.workspace import WorkspaceWorld
+from agentrewind.tasks.check import CommandCheck
+
+UNCHECKED = "The agent submitted its work; there was no check."
+
+
+class Watched:
+    """A journal that tells of each event once it is in."""
+
+    def __init__(self, log: JournalWriter, tell: Callable[[Event, RunTree], None]) -> None:
+        self._log = log
+        self._tell = tell
+
+    @property
+    def tree(self) -> RunTree:
+        return self._log.tree
+
+    def append(self, event: Event) -> None:
+        self._log.append(event)
+        self._tell(event, self._log.tree)
+
+    def put(self, content: Json) -> MessageId:
+        return self._log.put(content)
+
+    def get(self, content: MessageId) -> Json:
+        return self._log.get(content)
+
+    def sync(self) -> None:
+        self._log.sync()
+
+
+def header(
+    workspace: Path,
+    task: str,
+    *,
+    name: str = "",
+    agent: str = "",
+    model: str = "",
+    strategy: str = "rewind",
+    settings: Json = None,
+) -> RunStarted:
+    """The first line of a new run. Its id speaks of `name`, else of the task."""
+    now = time.time_ns()
+    run_id = new_run_id(name or task, now)
+    return RunStarted(
+        run_id, str(workspace), now, __version__, task, agent, model, strategy=strategy, settings=settings or {}
+    )
+
+
+@contextmanager
+def created(
+    home: Home, started: RunStarted, redact: Callable[[Json], Json], durability: Durability
+) -> Iterator[JournalWriter]:
+    """The journal of a new run. Where its header can't be written, nothing of it stays."""
+    run_dir = home.run_dir(started.run_id)
+    try:
+        log = JournalWriter.create(run_dir, started, redact=redact, durability=durability)
+    except (AgentRewindError, OSError):
+        shutil.rmtree(run_dir, ignore_errors=True)
+        raise
+    with log:
+        yield log
+
+
+def recorder(
+    log: Watched | JournalWriter,
+    world: WorkspaceWorld,
+    strategy: Strategy,
+    *,
+    max_rewinds: int | None,
+    keep_world: bool,
+    redact: Callable[[Json], Json],
+) -> Session:
+    """The interposer of one run."""
+    return Session(
+        log,
+        world,
+        (OpenAIChat(),),
+        budget=Budget(rewinds=max_rewinds),
+        offers_rewind=strategy.offers_rewind,
+        keep_world=keep_world,
+        redact=redact,
+    )
+
+
+def submitted(
+    session: Session, check: str | None, strategy: Strategy, workspace: Path, environ: Mapping[str, str]
+) -> Decision:
+    """Judge the work as it lies in the workspace; without a check it is taken as it is."""
+    if check is None:
+        return Stop(ok=True, reason=UNCHECKED)
+    command = CommandCheck(check, environ)
+    return session.submit(lambda after: command.judge(workspace, after), strategy)

@@ -1,0 +1,251 @@
+"""Runs that exist: finding, reading, settling and changing them while their agent is not running."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from agentrewind.compose.home import LAST, Home
+from agentrewind.compose.places import workspace_path
+from agentrewind.compose.secret import redactor
+from agentrewind.compose.worlds import Progress, open_world
+from agentrewind.core.codec import Json
+from agentrewind.core.edits import Message
+from agentrewind.core.errors import AgentRewindError, Busy, JournalError, UnknownRecord, UsageError
+from agentrewind.core.records import FilesRestored, MessageId, RecordUid, Rewound, RunEnded, RunStarted
+from agentrewind.core.tree import Node, RunTree
+from agentrewind.core.world import Pending, RestoreReport, SnapshotId
+from agentrewind.engine import offline
+from agentrewind.journal.reader import RunLog, read_run
+from agentrewind.journal.writer import Durability, JournalWriter
+from agentrewind.snapshots.workspace import WorkspaceWorld
+
+State = Literal["running", "done", "failed", "interrupted", "rewound"]
+"""`rewound`: it had ended, and was rewound (or that was undone) since; a resume goes on from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A run and its workspace, open for writing; `settled` says what an earlier crash had left to do."""
+
+    log: JournalWriter
+    world: WorkspaceWorld
+    settled: tuple[str, ...]
+
+
+class Run:
+    """A run as its journal tells it. Reading never disturbs a running agent; what changes something is refused then.
+
+    Attributes:
+        id: its id. path: the directory of its journal.
+    """
+
+    def __init__(self, home: Home, run_id: str) -> None:
+        self._home = home
+        self.id = run_id
+        self.path: Path = home.run_dir(run_id)
+        self._log: RunLog = read_run(self.path)
+
+    @property
+    def tree(self) -> RunTree:
+        """All of it: nodes, branches, verdicts, moves. Don't change it."""
+        return self._log.tree
+
+    @property
+    def started(self) -> RunStarted:
+        """Its header. Raises: JournalError: it has none."""
+        if self.tree.started is None:
+            raise JournalError(f"The run {self.id} has no header: it was cut off before it began. Nothing was lost.")
+        return self.tree.started
+
+    @property
+    def workspace(self) -> Path:
+        return Path(self.started.workspace)
+
+    @property
+    def state(self) -> State:
+        if self._log.alive:
+            return "running"
+        if self.tree.ended is None or self.tree.intent is not None:
+            return "interrupted"
+        last = next((event for event in reversed(self._log.events) if isinstance(event, RunEnded | Rewound)), None)
+        if isinstance(last, Rewound):
+            return "rewound"
+        return "done" if self.tree.ended.ok else "failed"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader of the journal noticed, such as a last line that a crash tore."""
+        return tuple(self._log.warnings)
+
+    def checkpoints(self) -> list[Node]:
+        """The points of the current path that one can go back to, oldest first."""
+        return self.tree.checkpoints()
+
+    def records(self) -> list[Node]:
+        """Every LLM call and tool call of all branches, oldest first."""
+        return list(self.tree.nodes.values())
+
+    def node(self, uid: str) -> Node:
+        """Raises: UnknownRecord."""
+        try:
+            return self.tree.nodes[RecordUid(uid)]
+        except KeyError:
+            raise UnknownRecord(
+                f"There is no record {uid!r} in the run {self.id}. `agentrewind log {self.id}` shows what there is."
+            ) from None
+
+    def messages(self, uid: str) -> list[Message]:
+        """What the LLM call `uid` sent to its provider, rewinds applied. Raises: UnknownRecord."""
+        node = self.node(uid)
+        if not node.is_llm:
+            raise UnknownRecord(f"{uid} is a tool call; only LLM calls have messages.")
+        return [self.content(content) for content in self.tree.messages(node.uid)]
+
+    def output(self, uid: str) -> Json:
+        """What the provider answered or the tool returned; None where it came to no end. Raises: UnknownRecord."""
+        ended = self.node(uid).ended
+        return None if ended is None or ended.output is None else self.content(ended.output)
+
+    def content(self, content: MessageId) -> Json:
+        """A content that a record of the run names."""
+        return self._log.get(content)
+
+    def rewind(self, to: str, note: str) -> Rewound:
+        """Go back to a checkpoint of a run whose agent is not running: files and conversation.
+
+        `agentrewind resume` then goes on from there, and the note is what the agent is told.
+
+        Raises:
+            UnknownRecord: no such record. RewindRefused: not to there. Busy: the agent is running. Nothing was touched.
+        """
+        self.node(to)
+        with self.writing() as run:
+            return offline.rewind(run.log, run.world, RecordUid(to), note)
+
+    def restore_files(self, uid: str, *, dry_run: bool = False) -> RestoreReport:
+        """Bring the files alone to what they were just before `uid`. Raises: as `rewind`."""
+        node = self.node(uid)
+        if dry_run and node.began.snapshot is not None:
+            with self.reading() as world:
+                return world.restore(node.began.snapshot, dry_run=True)
+        with self.writing() as run:
+            return offline.restore_files(run.log, run.world, node.uid)
+
+    def undo(self) -> Rewound | FilesRestored:
+        """Take back the last rewind or restore. Raises: UsageError: there is none. Busy: the agent is running."""
+        with self.writing() as run:
+            return offline.undo(run.log, run.world)
+
+    @contextmanager
+    def reading(self) -> Iterator[WorkspaceWorld]:
+        """Its snapshots, for reading: no lease is taken. A workspace that is gone looks like an empty one."""
+        with TemporaryDirectory(prefix="agentrewind-") as nothing:
+            root = self.workspace if self.workspace.is_dir() else Path(nothing)
+            store = self._home.store_of(self.workspace)
+            with closing(open_world(self._home, root, store=store, reading=True)) as world:
+                yield world
+
+    @contextmanager
+    def writing(self, progress: Progress | None = None, durability: Durability = "process") -> Iterator[Opened]:
+        """Run and workspace open for writing, and whatever a crash had left half-done settled.
+
+        Raises:
+            Busy: the agent is running, or somebody else uses the workspace.
+        """
+        if self._log.alive:
+            raise Busy(f"The run {self.id} is still running. Wait until it has ended, or stop it, and try again.")
+        workspace = self._standing()
+        redact = redactor(os.environ, workspace)
+        try:
+            with (
+                closing(open_world(self._home, workspace, holder=f"run {self.id}", progress=progress)) as world,
+                JournalWriter.open(self.path, redact=redact, durability=durability) as log,
+            ):
+                done = [*log.warnings, *settle(self._home, world, workspace, log)]
+                yield Opened(log, world, tuple(done))
+        finally:
+            with suppress(AgentRewindError):
+                self._log = read_run(self.path)
+
+    def _standing(self) -> Path:
+        """The workspace; where it is gone, an empty directory in its place, so that its files can come back."""
+        if not self.workspace.exists():
+            try:
+                self.workspace.mkdir(mode=0o700)
+            except OSError as error:
+                raise UsageError(f"{self.workspace} is gone and can't be made again: {error.strerror}.") from error
+        return workspace_path(self.workspace, self._home, allow_home=True)
+
+
+def open_run(ref: str = LAST) -> Run:
+    """The run that `ref` names: `last`, an id, or the beginning of one.
+
+    Raises:
+        UnknownRun: there is none. JournalDamaged: its journal can't be read.
+    """
+    home = Home.of()
+    return Run(home, home.find(ref))
+
+
+def settle(home: Home, world: WorkspaceWorld, workspace: Path, log: JournalWriter | None = None) -> list[str]:
+    """Finish what a crash left half-done: in the workspace, whoever had begun it, and in the run of `log`.
+
+    Says in words what was done. A restore that belongs to no run's rewind becomes a move of the run of `log`, so that
+    it can be undone there.
+    """
+    done: list[str] = []
+    pending = world.pending
+    if pending is not None:
+        owner = next((run for run in reversed(home.run_ids()) if _intends(home, run, workspace, pending.target)), None)
+        if owner is None:
+            done.append(_finish(world, pending, log))
+        elif log is None or owner != log.run_dir.name:
+            with JournalWriter.open(home.run_dir(owner), redact=redactor(os.environ, workspace)) as other:
+                done += [f"{line} (run {owner})" for line in offline.settle(other, world)]
+    return done if log is None else [*done, *offline.settle(log, world)]
+
+
+def _finish(world: WorkspaceWorld, pending: Pending, log: JournalWriter | None) -> str:
+    report = world.resume()
+    if log is not None and report is not None:
+        log.append(FilesRestored(pending.target, pending.live, time.time_ns(), restored=len(report.acts)))
+    return (
+        f"Finished a restore to snapshot {pending.target} that a crash had cut off; what the files were before it is"
+        f" snapshot {pending.live}."
+    )
+
+
+def _intends(home: Home, run_id: str, workspace: Path, target: SnapshotId) -> bool:
+    """Whether that run was cut off in a rewind of this workspace to this snapshot."""
+    try:
+        tree = read_run(home.run_dir(run_id)).tree
+    except AgentRewindError:
+        return False
+    here = tree.started is not None and tree.started.workspace == str(workspace)
+    return here and tree.intent is not None and tree.intent.snapshot == target
+
+
+def verify_snapshots(run: Run, progress: Progress) -> tuple[int, list[str]]:
+    """Read every snapshot that a run names: how many there are, and what is wrong with them, in words."""
+    named = sorted({*run.tree.states, *(node.began.snapshot for node in run.records() if node.began.snapshot)})
+    problems: list[str] = []
+    with run.reading() as world:
+        for number, snapshot in enumerate(named, 1):
+            progress(number, len(named))
+            problems += _damage(world, snapshot)
+    return len(named), problems
+
+
+def _damage(world: WorkspaceWorld, snapshot: SnapshotId) -> list[str]:
+    try:
+        found = world.verify(snapshot)
+    except AgentRewindError as error:
+        return [f"snapshot {snapshot}: {error}"]
+    return [f"snapshot {snapshot}: {gap.path}: {gap.why}" for gap in found.problems]

@@ -1,0 +1,65 @@
+"""Opening the world of a workspace: with its own rules, in its own store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from agentrewind.compose.home import Home
+from agentrewind.snapshots.rules import PathRules
+from agentrewind.snapshots.workspace import Durability, WorkspaceWorld
+
+SETTINGS_FILE = "agentrewind.toml"
+
+Progress = Callable[[int, int | None], None]
+"""Told how many paths were looked at, and of how many where that is known."""
+
+
+def rules_of(workspace: Path) -> PathRules:
+    """The path classes that `agentrewind.toml` in the workspace sets, else the defaults.
+
+    Raises:
+        UsageError: it can't be read as settings.
+    """
+    settings = workspace / SETTINGS_FILE
+    return PathRules.load(settings) if settings.is_file() else PathRules()
+
+
+def open_world(
+    home: Home,
+    workspace: Path,
+    *,
+    store: Path | None = None,
+    rules: PathRules | None = None,
+    reading: bool = False,
+    holder: str = "",
+    durability: Durability = "process",
+    progress: Progress | None = None,
+) -> WorkspaceWorld:
+    """The world of a workspace; for `reading`, no lease is taken and nothing may be written.
+
+    A restore that a crash cut off is still pending when this returns.
+    """
+    home.made()
+    return WorkspaceWorld.open(
+        workspace,
+        store or home.store_of(workspace),
+        rules=rules or rules_of(workspace),
+        durability=durability,
+        progress=progress,
+        lease=not reading,
+        lease_dir=home.leases,
+        holder=holder,
+    )
+
+
+@contextmanager
+def unsaved(workspace: Path, rules: PathRules | None = None) -> Iterator[WorkspaceWorld]:
+    """The world of a workspace only to look at what is there: with a store that is gone afterwards, and no lease."""
+    with TemporaryDirectory(prefix="agentrewind-") as scratch:
+        place = Path(scratch)
+        world = WorkspaceWorld.open(workspace, place / "store", rules=rules or rules_of(workspace), lease_dir=place)
+        with closing(world):
+            yield world

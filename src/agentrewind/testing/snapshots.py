@@ -1,0 +1,494 @@
+"""The contract of a snapshot backend, to be run on any implementation: subclass `SnapshotContract` and name a factory.
+
+Capabilities are tested both ways: what a backend declares must hold, and what it doesn't declare must be said where it
+matters (an error, or a gap in the coverage), never be ignored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import signal
+import stat
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from agentrewind.core import crashpoints
+from agentrewind.core.errors import AgentRewindError, Busy, SnapshotDamaged, SnapshotNotFound
+from agentrewind.core.world import Capabilities, Changes, Snapshot, SnapshotId, World
+
+Facts = dict[str, dict[str, object]]
+_WHEN = 1_614_830_767_123_456_789
+
+
+def describe(root: Path) -> Facts:
+    """Every path below `root` with all that a restore must bring back: the kit's own eyes."""
+    found: Facts = {}
+    groups: dict[tuple[int, int], list[str]] = {}
+    for parent, below, files in os.walk(os.fsencode(root)):
+        for name in (b".", *below, *files) if parent == os.fsencode(root) else (*below, *files):
+            path = os.path.join(parent, name)
+            info = os.lstat(path)
+            shown = os.fsdecode(os.path.relpath(path, os.fsencode(root)))
+            found[shown] = _facts(path, info)
+            if stat.S_ISREG(info.st_mode):
+                groups.setdefault((info.st_dev, info.st_ino), []).append(shown)
+    for names in groups.values():
+        for shown in names:
+            found[shown]["links"] = sorted(names)
+    return found
+
+
+def _facts(path: bytes, info: os.stat_result) -> dict[str, object]:
+    facts: dict[str, object] = {
+        "kind": stat.S_IFMT(info.st_mode), "owner": (info.st_uid, info.st_gid), "mtime": info.st_mtime_ns,
+    }  # fmt: skip
+    if stat.S_ISLNK(info.st_mode):
+        return {**facts, "target": os.readlink(path)}
+    facts["mode"] = stat.S_IMODE(info.st_mode)
+    if stat.S_ISREG(info.st_mode):
+        with open(path, "rb") as file:
+            facts["sha256"] = hashlib.sha256(file.read()).hexdigest()
+        facts["sparse"] = info.st_blocks * 512 < info.st_size - 4096
+    if stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode):
+        names = sorted(name for name in os.listxattr(path) if name.startswith("user."))
+        facts["xattrs"] = {name: os.getxattr(path, name) for name in names}
+    return facts
+
+
+def _only(facts: Facts, *names: str) -> Facts:
+    return {path: {name: entry.get(name) for name in names} for path, entry in facts.items()}
+
+
+class SnapshotContract:
+    """What every snapshot backend promises. Checks are named as promises."""
+
+    crash_points: ClassVar[str | None] = None
+    """The beginning of the names of the crash points that the backend passes; None if it has none."""
+
+    @abstractmethod
+    def open_world(self, root: Path, store: Path) -> World:
+        """Open the workspace `root` with its snapshots in `store`, making the store if it isn't there."""
+
+    def damage(self, store: Path) -> None:
+        """Damage the stored bytes of the largest file; by default in the middle of the largest file of the store."""
+        largest = max((path for path in store.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+        with largest.open("r+b") as file:
+            file.seek(largest.stat().st_size // 2)
+            file.write(b"\0damaged\0")
+
+    # Means
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> Path:
+        path = tmp_path / "workspace"
+        path.mkdir()
+        return path
+
+    @contextlib.contextmanager
+    def opened(self, root: Path) -> Iterator[World]:
+        world = self.open_world(root, root.parent / "store")
+        try:
+            yield world
+        finally:
+            world.close()
+
+    def round_trip(self, root: Path, damage: Callable[[], object]) -> tuple[Facts, Facts, Snapshot]:
+        """What was there when the snapshot was taken, and after damage and restore."""
+        with self.opened(root) as world:
+            before = describe(root)
+            target = world.snapshot()
+            damage()
+            world.restore(target.id)
+            return before, describe(root), target
+
+    def holds(self, root: Path, capability: str, damage: Callable[[], object], *facts: str) -> None:
+        """The capability holds where it is declared; where it isn't, the backend says so about this tree."""
+        with self.opened(root) as world:
+            declared = getattr(world.capabilities, capability)
+        if declared:
+            before, after, _ = self.round_trip(root, damage)
+            assert _only(before, *facts) == _only(after, *facts)
+            return
+        with self.opened(root) as world:
+            try:
+                coverage = world.snapshot().coverage
+            except AgentRewindError:
+                return
+        assert coverage.lossy or coverage.excluded or coverage.unreadable, f"{capability} is ignored without a word"
+
+    # Saving and bringing back
+
+    def test_some_capability_is_declared(self, root: Path) -> None:
+        with self.opened(root) as world:
+            declared = [field.name for field in fields(Capabilities) if getattr(world.capabilities, field.name)]
+        assert declared, "a backend that can do nothing has nothing to be checked"
+
+    def test_bytes_come_back_exactly(self, root: Path) -> None:
+        contents = {"crlf": b"a\r\nb\r\n", "nul": b"\0\xff\n", "empty": b"", "large": os.urandom(5 << 20), "lf": b"x\n"}
+        for name, data in contents.items():
+            (root / name).write_bytes(data)
+
+        def damage() -> None:
+            for name in contents:
+                (root / name).write_bytes(b"damaged")
+
+        before, after, _ = self.round_trip(root, damage)
+        assert _only(before, "sha256") == _only(after, "sha256")
+
+    def test_types_come_back(self, root: Path) -> None:
+        (root / "file").write_text("file")
+        (root / "link").symlink_to("/nonexistent")
+        (root / "to directory").symlink_to("directory")
+        (root / "directory").mkdir()
+        (root / "directory" / "inside").write_text("inside")
+
+        def damage() -> None:
+            (root / "file").unlink()
+            (root / "file").mkdir()
+            (root / "link").unlink()
+            (root / "link").write_text("a file")
+            (root / "to directory").unlink()
+            (root / "to directory").symlink_to("/etc")
+            (root / "directory" / "inside").unlink()
+            (root / "directory").rmdir()
+            (root / "directory").symlink_to(".")
+
+        before, after, _ = self.round_trip(root, damage)
+        assert _only(before, "kind", "target", "sha256") == _only(after, "kind", "target", "sha256")
+
+    def test_modes_come_back_and_are_never_wider(self, root: Path) -> None:
+        (root / "secret").write_text("x")
+        (root / "secret").chmod(0o600)
+        (root / "tool").write_text("x")
+        (root / "tool").chmod(0o4755)
+        (root / "d").mkdir()
+        (root / "d").chmod(0o1750)
+
+        def damage() -> None:
+            (root / "secret").unlink()
+            (root / "tool").chmod(0o644)
+            (root / "d").chmod(0o777)
+
+        before, after, _ = self.round_trip(root, damage)
+        assert _only(before, "mode") == _only(after, "mode")
+
+    def test_what_was_made_since_is_gone_and_what_was_removed_is_back(self, root: Path) -> None:
+        (root / ".gitignore").write_text("ignored\n")
+        (root / "ignored").write_text("ignored, and yet kept")
+        (root / "deep" / "er").mkdir(parents=True)
+        (root / "deep" / "er" / "file").write_text("x")
+
+        def damage() -> None:
+            (root / "ignored").unlink()
+            (root / "deep" / "er" / "file").unlink()
+            (root / "deep" / "er").rmdir()
+            (root / "new" / "tree").mkdir(parents=True)
+            (root / "new" / "tree" / "file").write_text("x")
+
+        before, after, _ = self.round_trip(root, damage)
+        assert before.keys() == after.keys()
+
+    # Capabilities, both ways
+
+    def test_times_come_back_to_the_nanosecond(self, root: Path) -> None:
+        (root / "d").mkdir()
+        (root / "d" / "file").write_text("x")
+        (root / "link").symlink_to("d")
+        for number, name in enumerate(("d/file", "d", "link")):
+            os.utime(root / name, ns=(_WHEN, _WHEN + number), follow_symlinks=False)
+
+        def damage() -> None:
+            (root / "d" / "file").write_text("y")
+            (root / "link").unlink()
+
+        self.holds(root, "times_ns", damage, "mtime")
+
+    def test_hard_links_come_back(self, root: Path) -> None:
+        (root / "a").write_text("shared")
+        (root / "d").mkdir()
+        os.link(root / "a", root / "d" / "b")
+
+        def damage() -> None:
+            (root / "a").unlink()
+            (root / "a").write_text("apart")
+
+        self.holds(root, "hard_links", damage, "links", "sha256")
+
+    def test_extended_attributes_come_back(self, root: Path) -> None:
+        (root / "a").write_text("x")
+        try:
+            os.setxattr(root / "a", "user.note", b"\0kept")
+        except OSError as error:
+            pytest.skip(f"this file system keeps no attributes: {error}")
+        self.holds(root, "xattrs", lambda: os.removexattr(root / "a", "user.note"), "xattrs")
+
+    def test_sparse_files_stay_sparse(self, root: Path) -> None:
+        with (root / "image").open("wb") as file:
+            file.seek(8 << 20)
+            file.write(b"end")
+        if (root / "image").stat().st_blocks * 512 > 1 << 20:
+            pytest.skip("this file system keeps no holes")
+        self.holds(root, "sparse", lambda: (root / "image").write_bytes(b"x" * (9 << 20)), "sparse", "sha256")
+
+    def test_owners_come_back(self, root: Path) -> None:
+        if os.geteuid() != 0:
+            pytest.skip("only root may give files away")
+        (root / "a").write_text("x")
+        os.chown(root / "a", 1234, 4321)
+        self.holds(root, "owners", lambda: os.chown(root / "a", 0, 0), "owner")
+
+    def test_empty_directories_come_back(self, root: Path) -> None:
+        (root / "empty").mkdir()
+        (root / "empty").chmod(0o750)
+        self.holds(root, "empty_directories", (root / "empty").rmdir, "kind", "mode")
+
+    def test_nested_repositories_come_back(self, root: Path) -> None:
+        for name in (".git/HEAD", ".git/refs/heads/main", "nested/.git/HEAD", "nested/file", "worktree/.git"):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(f"ref: {name}\n")
+
+        def damage() -> None:
+            for name in ("nested/.git/HEAD", "nested/file", "worktree/.git"):
+                (root / name).unlink()
+
+        self.holds(root, "nested_repositories", damage, "kind", "sha256")
+
+    def test_names_of_any_bytes_come_back(self, root: Path) -> None:
+        names = [b"bad\xff\xfe", b"line\nbreak", b" space ", b"-rf", b"*", b"e\xcc\x81", b"\xc3\xa9", b"n" * 255]
+        for name in names:
+            (root / os.fsdecode(name)).write_bytes(name)
+
+        def damage() -> None:
+            for name in names:
+                (root / os.fsdecode(name)).unlink()
+
+        self.holds(root, "any_byte_names", damage, "sha256")
+
+    def test_private_files_come_back_and_lie_sealed(self, root: Path) -> None:
+        (root / ".env").write_bytes(b"TOKEN=quite-secret\n")
+        self.holds(root, "private_paths", (root / ".env").unlink, "sha256", "mode")
+        with self.opened(root) as world:
+            declared = world.capabilities.private_paths
+        stored = b"".join(path.read_bytes() for path in (root.parent / "store").rglob("*") if path.is_file())
+        assert not declared or b"quite-secret" not in stored
+
+    # Never losing anything
+
+    def test_a_restore_saves_the_present_first(self, root: Path) -> None:
+        (root / "a").write_text("before")
+        with self.opened(root) as world:
+            target = world.snapshot()
+            (root / "a").write_text("the work of a day")
+            (root / "new").write_text("never saved")
+            present = describe(root)
+            report = world.restore(target.id)
+            assert report.live is not None
+            world.restore(report.live)
+            assert _only(describe(root), "sha256") == _only(present, "sha256")
+
+    def test_an_unknown_snapshot_is_refused_and_nothing_is_touched(self, root: Path) -> None:
+        (root / "a").write_text("a")
+        with self.opened(root) as world:
+            world.snapshot()
+            before = describe(root)
+            with pytest.raises(SnapshotNotFound):
+                world.restore(SnapshotId("f" * 32))
+            assert describe(root) == before
+
+    def test_nothing_outside_is_written_through_a_link(self, root: Path) -> None:
+        outside = root.parent / "outside"
+        outside.write_text("outside")
+        (root.parent / "elsewhere").mkdir()
+        os.link(outside, root / "linked")
+        (root / "d").mkdir()
+        (root / "d" / "f").write_text("inside")
+        with self.opened(root) as world:
+            target = world.snapshot()
+            outside.write_text("outside, changed")
+            (root / "d" / "f").unlink()
+            (root / "d").rmdir()
+            (root / "d").symlink_to("../elsewhere")
+            world.restore(target.id)
+        assert outside.read_text() == "outside, changed"
+        assert list((root.parent / "elsewhere").iterdir()) == []
+        assert (root / "linked").read_text() == "outside"
+
+    def test_a_rehearsal_touches_nothing(self, root: Path) -> None:
+        (root / "a").write_text("before")
+        with self.opened(root) as world:
+            target = world.snapshot()
+            (root / "a").write_text("after")
+            before = describe(root)
+            report = world.restore(target.id, dry_run=True)
+            assert describe(root) == before
+        assert report.dry_run
+        assert [act.path for act in report.acts] == ["a"]
+
+    def test_untouched_files_keep_inode_and_times(self, root: Path) -> None:
+        (root / "kept").write_text("kept")
+        (root / "a").write_text("before")
+        with self.opened(root) as world:
+            target = world.snapshot()
+            (root / "a").write_text("after")
+            before = (root / "kept").stat()
+            world.restore(target.id)
+        now = (root / "kept").stat()
+        assert (now.st_ino, now.st_ctime_ns) == (before.st_ino, before.st_ctime_ns)
+
+    def test_a_second_restore_touches_nothing(self, root: Path) -> None:
+        (root / "a").write_text("before")
+        with self.opened(root) as world:
+            target = world.snapshot()
+            (root / "a").write_text("after")
+            world.restore(target.id)
+            before = (root / "a").stat()
+            report = world.restore(target.id)
+            now = (root / "a").stat()
+        assert report.acts == ()
+        assert (now.st_ino, now.st_ctime_ns) == (before.st_ino, before.st_ctime_ns)
+
+    def test_a_restore_is_verified_and_leaves_nothing_pending(self, root: Path) -> None:
+        (root / "a").write_text("before")
+        with self.opened(root) as world:
+            target = world.snapshot()
+            (root / "a").write_text("after")
+            report = world.restore(target.id)
+            assert report.verified
+            assert report.target == target.id
+            assert [act.path for act in report.acts if act.path] == ["a"]
+            assert world.pending is None
+            assert world.resume() is None
+
+    # Telling states apart
+
+    def test_equal_states_have_equal_fingerprints_and_others_do_not(self, root: Path) -> None:
+        (root / "a").write_text("one")
+        with self.opened(root) as world:
+            first = world.snapshot()
+            (root / "a").write_text("two")
+            second = world.snapshot()
+            world.restore(first.id)
+            again = world.snapshot()
+        assert first.fingerprint != second.fingerprint
+        assert first.fingerprint == again.fingerprint
+
+    def test_a_same_size_edit_with_its_time_put_back_is_seen(self, root: Path) -> None:
+        (root / "a").write_text("one")
+        os.utime(root / "a", ns=(_WHEN, _WHEN))
+        with self.opened(root) as world:
+            first = world.snapshot()
+            (root / "a").write_text("two")
+            os.utime(root / "a", ns=(_WHEN, _WHEN))
+            assert world.snapshot().fingerprint != first.fingerprint
+
+    def test_a_difference_is_named(self, root: Path) -> None:
+        for name in ("same", "edited", "removed"):
+            (root / name).write_text("x")
+        with self.opened(root) as world:
+            first = world.snapshot()
+            (root / "edited").write_text("y")
+            (root / "removed").unlink()
+            (root / "added").write_text("z")
+            second = world.snapshot()
+            expected = [("A", "added"), ("M", "edited"), ("D", "removed")]
+            assert self._statuses(second.changes) == self._statuses(world.diff(first.id, second.id)) == expected
+            assert self._statuses(world.diff(second.id, first.id)) == [
+                ("D", "added"), ("M", "edited"), ("A", "removed"),
+            ]  # fmt: skip
+            assert not world.diff(first.id, first.id)
+
+    @staticmethod
+    def _statuses(changes: Changes) -> list[tuple[str, str]]:
+        return [(change.status, change.path) for change in changes.items if change.path]
+
+    # The store
+
+    def test_snapshots_outlive_their_process(self, root: Path) -> None:
+        (root / "a").write_text("before")
+        with self.opened(root) as world:
+            target = world.snapshot("a label")
+            world.sync()
+        (root / "a").write_text("after")
+        with self.opened(root) as world:
+            assert world.find(target.id) == target
+            assert world.snapshots() == (target,)
+            world.restore(target.id)
+        assert (root / "a").read_text() == "before"
+
+    def test_damage_is_found_and_nothing_is_touched(self, root: Path) -> None:
+        (root / "large").write_bytes(os.urandom(3 << 20))
+        (root / "small").write_text("x")
+        with self.opened(root) as world:
+            target = world.snapshot()
+            assert world.verify(target.id).ok
+        self.damage(root.parent / "store")
+        (root / "large").unlink()
+        before = describe(root)
+        with self.opened(root) as world:
+            assert not world.verify(target.id).ok
+            with pytest.raises(SnapshotDamaged):
+                world.restore(target.id)
+        assert describe(root) == before
+
+    def test_a_second_writer_is_refused(self, root: Path) -> None:
+        with self.opened(root), pytest.raises(Busy):
+            self.open_world(root, root.parent / "store")
+        self.open_world(root, root.parent / "store").close()
+
+    def test_killed_at_any_point_it_can_be_finished(self, root: Path) -> None:
+        if self.crash_points is None:
+            pytest.skip("this backend names no crash points")
+        points = [name for name in crashpoints.names() if name.startswith(self.crash_points)]
+        deaths = sum(self._killed_and_finished(root, point) for point in points)
+        assert deaths, "no crash point was reached"
+
+    def _killed_and_finished(self, root: Path, point: str) -> bool:
+        for path in root.iterdir():
+            path.unlink()
+        for name in ("a", "gone"):
+            (root / name).write_text("before")
+        with self.opened(root) as world:
+            target = world.snapshot()
+        (root / "a").write_text("after")
+        (root / "gone").unlink()
+        (root / "new").write_text(point)
+        died = self._killed(point, lambda: self._restore(root, target.id))
+        (root / "a").write_text(f"an edit after {point}")
+        present = describe(root)
+        with self.opened(root) as world:
+            report = world.resume() if world.pending is not None else world.restore(target.id)
+            assert {path.name: path.read_text() for path in root.iterdir()} == {"a": "before", "gone": "before"}
+            assert report is not None
+            assert report.live is not None
+            world.restore(report.live)
+            assert _only(describe(root), "sha256") == _only(present, "sha256"), point
+        return died
+
+    def _restore(self, root: Path, target: SnapshotId) -> None:
+        with self.opened(root) as world:
+            world.restore(target)
+
+    @staticmethod
+    def _killed(point: str, act: Callable[[], None]) -> bool:
+        """Whether a child that ran `act` was alive and died at `point` of the signal it sent itself."""
+        child = os.fork()
+        if child == 0:
+            try:
+                crashpoints.arm(point, lambda: os.kill(os.getpid(), signal.SIGKILL))
+                act()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            assert os.WTERMSIG(status) == signal.SIGKILL
+            return True
+        assert os.waitstatus_to_exitcode(status) == 0, f"the child failed before {point}"
+        return False

@@ -1,0 +1,162 @@
+"""Continue and Rewind keep the contract of strategies; what each adds to it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentrewind.core.errors import UsageError
+from agentrewind.core.records import Rewound, record_uid
+from agentrewind.core.strategy import GoOn, Stop
+from agentrewind.core.tools import CANDIDATES, COMMIT
+from agentrewind.core.world import SnapshotId
+from agentrewind.strategies import NAMES, Continue, Rewind, by_name
+from agentrewind.testing.strategies import StrategyContract, judged_tree, rejected
+
+
+class TestContinue(StrategyContract):
+    def strategy(self, equal_failures):
+        return Continue(equal_failures)
+
+
+class TestRewind(StrategyContract):
+    def strategy(self, equal_failures):
+        return Rewind(equal_failures)
+
+
+def told(strategy, *verdicts):
+    decision = strategy.decide(judged_tree(verdicts), verdicts[-1])
+    assert isinstance(decision, GoOn)
+    return decision.message
+
+
+def test_continue_says_nothing_but_the_feedback():
+    message = told(Continue(), rejected(1, satisfied=5, total=8), rejected(2, satisfied=3, total=8))
+    assert message.endswith("FAILED a is not as it should be")
+    assert "fell" not in message
+
+
+def test_rewind_leaves_the_choice_and_names_both_tools():
+    message = told(Rewind(), rejected(1))
+    assert "Choose: repair" in message
+    assert CANDIDATES in message
+    assert COMMIT in message
+    assert "fell" not in message
+
+
+def test_rewind_says_where_progress_fell():
+    verdicts = [rejected(number, satisfied=done, total=8) for number, done in enumerate((5, 6, 6, 3), 1)]
+    assert "Progress fell: it was 6/8 after rec_000003 and is 3/8 now." in told(Rewind(), *verdicts)
+
+
+@pytest.mark.parametrize(("was", "now"), [((5, 8), (5, 8)), ((5, 8), (6, 8)), ((5, 8), (3, 9)), ((None, None), (0, 8))])
+def test_rewind_speaks_of_no_fall_where_there_is_none_or_none_can_be_known(was, now):
+    verdicts = [rejected(1, satisfied=was[0], total=was[1]), rejected(2, satisfied=now[0], total=now[1])]
+    assert "fell" not in told(Rewind(), *verdicts)
+
+
+def test_what_was_reached_on_an_abandoned_branch_is_no_fall():
+    tree = judged_tree([rejected(1, satisfied=3, total=8), rejected(2, satisfied=7, total=8)])
+    tree.apply(Rewound(tree.next_branch(), record_uid(2), record_uid(2), SnapshotId("live"), "a note"))
+    verdict = rejected(1, "FAILED b", satisfied=4, total=8)
+    tree.apply(verdict)
+    decision = Rewind().decide(tree, verdict)
+    assert isinstance(decision, GoOn)
+    assert "fell" not in decision.message
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 4))), min_size=1, max_size=12),
+    st.integers(1, 6),
+    st.sampled_from(NAMES),
+)
+def test_equal_inputs_give_equal_decisions_and_the_count_is_exact(items, limit, name):
+    def decide():
+        verdicts = [
+            rejected(number, item, satisfied=done, total=None if done is None else 4)
+            for number, (item, done) in enumerate(items, 1)
+        ]
+        return by_name(name, equal_failures=limit).decide(judged_tree(verdicts), verdicts[-1])
+
+    decision = decide()
+    assert decision == decide()
+    names = [item for item, _ in items]
+    run = next((at for at, item in enumerate(reversed(names)) if item != names[-1]), len(names))
+    assert isinstance(decision, Stop) == (run >= limit)
+
+
+def test_strategies_are_found_by_name():
+    assert by_name("continue") == Continue(5)
+    assert by_name("rewind", equal_failures=2) == Rewind(2)
+    for name in NAMES:
+        assert by_name(name).name == name
+
+
+def test_an_unknown_strategy_is_refused_and_the_known_ones_are_named():
+    with pytest.raises(UsageError, match=r"'retry'\. Known: continue, rewind\."):
+        by_name("retry")
+
+
+# --- broken strategies, each caught by the check that is meant for it -------------------------------------------------
+
+
+class Mute(Rewind):
+    def decide(self, tree, verdict):
+        decision = super().decide(tree, verdict)
+        return GoOn("Try again.") if isinstance(decision, GoOn) else decision
+
+
+class Stubborn(Rewind):
+    def decide(self, tree, verdict):
+        return GoOn(verdict.feedback)
+
+
+class Counting(Rewind):
+    """Counts calls instead of reading the run."""
+
+    calls = 0
+
+    def decide(self, tree, verdict):
+        Counting.calls += 1
+        return GoOn(f"{verdict.feedback} ({Counting.calls})")
+
+
+class Forgetful(Rewind):
+    """A rewind makes all failures forgotten."""
+
+    def decide(self, tree, verdict):
+        return GoOn(verdict.feedback) if tree.rewinds else super().decide(tree, verdict)
+
+
+class Writing(Rewind):
+    def decide(self, tree, verdict):
+        tree.warnings.append("decided")
+        return super().decide(tree, verdict)
+
+
+class Naming(Rewind):
+    offers_rewind = False
+
+
+@pytest.mark.parametrize(
+    ("broken", "check"),
+    [
+        (Mute, "test_a_rejection_is_told_with_its_feedback"),
+        (Stubborn, "test_an_accepted_submission_ends_the_run_well"),
+        (Stubborn, "test_so_many_equal_failures_in_a_row_end_the_run_and_not_one_earlier"),
+        (Counting, "test_deciding_changes_nothing_and_equal_runs_give_equal_decisions"),
+        (Writing, "test_deciding_changes_nothing_and_equal_runs_give_equal_decisions"),
+        (Forgetful, "test_a_rewind_does_not_reset_the_count"),
+        (Naming, "test_the_two_tools_are_named_only_where_they_are_offered"),
+    ],
+)
+def test_a_broken_strategy_is_caught(broken, check):
+    class Kit(StrategyContract):
+        __test__ = False
+
+        def strategy(self, equal_failures):
+            return broken(equal_failures)
+
+    with pytest.raises(AssertionError):
+        getattr(Kit(), check)()
