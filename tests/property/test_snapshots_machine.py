@@ -123,7 +123,7 @@ class Workspaces(RuleBasedStateMachine):
         if path is None or path.samefile(self.outside):
             return
         before = path.stat()
-        if before.st_size:
+        if before.st_size and os.access(path, os.W_OK):
             with path.open("r+b") as file:
                 file.seek(seed % before.st_size)
                 file.write(random.Random(seed).randbytes(1))

@@ -163,9 +163,12 @@ class Run:
             raise Busy(f"The run {self.id} is still running. Wait until it has ended, or stop it, and try again.")
         workspace = self._standing()
         redact = redactor(os.environ, workspace)
+        holder = f"run {self.id}"
         try:
             with (
-                closing(open_world(self._home, workspace, holder=f"run {self.id}", progress=progress)) as world,
+                closing(
+                    open_world(self._home, workspace, holder=holder, durability=durability, progress=progress)
+                ) as world,
                 JournalWriter.open(self.path, redact=redact, durability=durability) as log,
             ):
                 done = [*log.warnings, *settle(self._home, world, workspace, log)]

@@ -122,7 +122,7 @@ def render(listing: Listing) -> str:
 
 def line(candidate: Candidate) -> str:
     """One candidate in one line."""
-    parts = [f"{candidate.uid}  {candidate.age} steps ago"]
+    parts = [f"{candidate.uid}  {_counted(candidate.age, 'step')} ago"]
     if candidate.satisfied is not None:
         parts.append(f"progress {candidate.satisfied}/{candidate.total}" if candidate.total else "progress known")
     said = "; ".join(filter(None, (candidate.digest, *candidate.calls)))
@@ -142,7 +142,11 @@ def _files(candidate: Candidate) -> str:
         return "no files changed"
     named = ", ".join(f"{change.status} {readable(change.path)}" for change in candidate.changes[:FILES_NAMED])
     more = candidate.changed - min(FILES_NAMED, len(candidate.changes))
-    return f"{candidate.changed} files: {named}" + (f" and {more} more" if more else "")
+    return f"{_counted(candidate.changed, 'file')}: {named}" + (f" and {more} more" if more else "")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def readable(path: str) -> str:

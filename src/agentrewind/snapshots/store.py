@@ -415,23 +415,22 @@ class Store:
 
     def _walk(self, name: SnapshotId) -> Manifest:
         """Forward from the last whole state before it; where that way is damaged, whichever way is not."""
-        steps: list[SnapshotId] = []
+        way: list[tuple[SnapshotId, bool]] = []
         at: SnapshotId | None = name
         try:
             while at is not None:
-                body = self._body(self._catalogue.states[at])
-                if self._json(manifests.head_of(body)).get("whole"):
-                    state = manifests.full_of(body)
-                    break
-                steps.append(at)
+                if (whole := self._whole(at)) is not None:
+                    return self._follow(whole, way)
+                way.insert(0, (at, False))
                 at = self._parent(at)
-            else:
-                raise ObjectDamaged("no whole state before it")
-            for step in reversed(steps):
-                manifests.apply(state, self._delta(step), backwards=False)
         except (ObjectDamaged, ValueError, KeyError):
-            return self._walk_back(name)
-        return state
+            pass
+        return self._walk_around(name)
+
+    def _whole(self, name: SnapshotId) -> Manifest | None:
+        """The state that a manifest holds as a whole, if it does. Raises: ObjectDamaged, ValueError, KeyError."""
+        body = self._body(self._catalogue.states[name])
+        return manifests.full_of(body) if self._json(manifests.head_of(body)).get("whole") else None
 
     def _parent(self, name: SnapshotId) -> SnapshotId | None:
         parent = self._description(name).get("parent")
@@ -440,7 +439,7 @@ class Store:
     def _delta(self, name: SnapshotId) -> Delta:
         return manifests.delta_of(self._body(self._catalogue.states[name]))
 
-    def _walk_back(self, name: SnapshotId) -> Manifest:
+    def _walk_around(self, name: SnapshotId) -> Manifest:
         """Along any undamaged steps, in both directions, from any whole state."""
         neighbours: dict[SnapshotId, list[tuple[SnapshotId, SnapshotId]]] = {}
         for step in self._catalogue.states:
@@ -453,9 +452,8 @@ class Store:
         while ways:
             at, way = ways.pop(0)
             try:
-                body = self._body(self._catalogue.states[at])
-                if self._json(manifests.head_of(body)).get("whole"):
-                    return self._follow(manifests.full_of(body), way)
+                if (whole := self._whole(at)) is not None:
+                    return self._follow(whole, way)
             except (ObjectDamaged, ValueError, KeyError):
                 pass
             for other, step in neighbours.get(at, []):
@@ -463,8 +461,8 @@ class Store:
                     seen.add(other)
                     ways.append((other, [(step, other == step), *way]))
         raise SnapshotDamaged(
-            f"Snapshot {name}: its manifest is damaged and no other way leads to it. Nothing was touched; snapshots that"
-            " don't build on it are unaffected."
+            f"Snapshot {name}: its manifest is damaged and no other way leads to it. Nothing was touched; snapshots"
+            " that don't build on it are unaffected."
         )
 
     def _readable(self, step: SnapshotId) -> bool:

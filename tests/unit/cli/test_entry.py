@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def broken(error: Exception, monkeypatch) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_of_the_help_page_exists_and_explains_itself_with_an_example(name, capsys):
     assert main([name, "--help"]) == 0
-    assert "Example: agentrewind" in capsys.readouterr().out
+    assert re.search(r"Examples?: agentrewind", capsys.readouterr().out)
     command = group.get_command(None, name)
     assert command is not None
 

@@ -16,7 +16,8 @@ GIT = {
     "GIT_COMMITTER_EMAIL": "a@example.org", "HOME": "/nonexistent",
 }  # fmt: skip
 ODD_NAMES = (
-    b"bad\xff\xfename", b"line\nbreak", b" spaces ", b"-rf", b"*", b"caf\xc3\xa9", b"cafe\xcc\x81", b"0" * 255, b"\\", b'"',
+    b"bad\xff\xfename", b"line\nbreak", b" spaces ", b"-rf", b"*", b"caf\xc3\xa9", b"cafe\xcc\x81", b"0" * 255,
+    b"\\", b'"',
 )  # fmt: skip
 
 

@@ -184,11 +184,11 @@ def test_a_byte_turned_anywhere_damages_only_what_uses_it(
     rng = random.Random(4)
     for _, record in records(store):
         for at in {record.offset + 1, record.table_at - 2, record.body_at, rng.randrange(record.body_at, record.end)}:
-            _damage_and_look(store, whole, open_world, states, record, at)
+            _damage_and_look(store, whole, open_world, states=states, record=record, at=at)
 
 
 def _damage_and_look(
-    store: Path, whole: Path, open_world: Open, states: dict[str, object], record: packs.Record, at: int
+    store: Path, whole: Path, open_world: Open, *, states: dict[str, object], record: packs.Record, at: int
 ) -> None:
     shutil.rmtree(store)
     shutil.copytree(whole, store)
@@ -227,7 +227,7 @@ def test_a_damaged_object_damages_exactly_the_snapshots_that_use_it(
     assert [gap.path for gap in world.verify(first.id).problems] == ["a"]
     assert world.verify(second.id).ok
     before = describe(root)
-    with pytest.raises(SnapshotDamaged, match="'a'.*Nothing was touched"):
+    with pytest.raises(SnapshotDamaged, match=r"'a'.*Nothing was touched"):
         world.restore(first.id)
     assert not differences(before, describe(root))
     assert world.pending is None
