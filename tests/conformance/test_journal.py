@@ -170,9 +170,7 @@ def readable_by_all(patch):
 
 def line_numbers_ignored(patch):
     decoded = scan_module._decoded
-    patch.setattr(
-        scan_module, "_decoded", lambda path, line, found: (len(found.events), decoded(path, line, found)[1])
-    )
+    patch.setattr(scan_module, "_decoded", lambda path, line, found: (len(found.events), decoded(path, line, found)[1]))
 
 
 def unknown_contents_named_by_any_number(patch):

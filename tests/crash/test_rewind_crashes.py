@@ -138,6 +138,7 @@ def test_an_unkilled_run_ends_with_the_files_of_its_path(tmp_path: Path) -> None
         "link",
         "linked-outside",
         "made-6",
+        "original/sub/file",
         "other.txt",
         "sub/moved",
     }

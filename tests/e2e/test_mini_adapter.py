@@ -6,11 +6,12 @@ import importlib.util
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from agentrewind.core.errors import AgentError, StorageFull, UsageError
+from agentrewind.core.errors import AgentError, ProviderError, StorageFull, UsageError
 from agentrewind.core.strategy import GoOn, Stop
 from agentrewind.core.tools import NAMES
 from agentrewind.integrations.clients import install
@@ -225,6 +226,15 @@ def test_no_proxy_stands_between_us_and_loopback(play, monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, DEAD)
     assert play([bash(SUBMIT)]).ended.ok
+
+
+@marked
+@pytest.mark.parametrize("url", ["nonsense", "http://[", "ftp://127.0.0.1/v1"])
+def test_what_is_no_url_is_said_at_once(play, url):
+    begun = time.monotonic()
+    with pytest.raises(ProviderError, match="could not be reached"):
+        play([], base_url=url)
+    assert time.monotonic() - begun < 10
 
 
 @marked

@@ -13,10 +13,18 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from tests.trees import describe, differences
+from tests.unit.snapshots.plain_user import as_plain_user
 
 NAMES = ("a", "b", "c", ".env", ".git", "d\udcff\udcfe", "line\nbreak", "é", "e\u0301", "x" * 255, "__pycache__", "-rf")
 SIZES = (0, 1, 5, 4096, 70_000, 300_000)
@@ -253,6 +261,21 @@ _ALL = tuple(HealthCheck)
 
 TestWorkspaces = Workspaces.TestCase
 TestWorkspaces.settings = settings(max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=_ALL)
+
+
+def _run(examples: int) -> None:
+    run_state_machine_as_test(
+        Workspaces,
+        settings=settings(
+            max_examples=examples, stateful_step_count=40, deadline=None, suppress_health_check=_ALL, database=None
+        ),
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the tests already run as a plain user")
+def test_the_same_holds_for_a_plain_user() -> None:
+    _run(2)  # everything is imported, while we may read it
+    as_plain_user(lambda: _run(40))
 
 
 class Longer(Workspaces):

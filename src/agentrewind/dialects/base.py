@@ -26,8 +26,8 @@ class ToolCall:
 class Reply:
     """An assembled answer: the same for a plain and for a streamed one."""
 
-    message: Message
-    """The assistant message as it would stand in the next request's list."""
+    messages: tuple[Message, ...]
+    """The answer as it would stand in the next request's list: one message, several items, or none if it is empty."""
     text: str
     calls: tuple[ToolCall, ...]
     finish_reason: str | None
@@ -35,8 +35,23 @@ class Reply:
     response: Json
     """The provider's whole response as one object (assembled from the chunks of a stream)."""
 
+    @property
+    def message(self) -> Message:
+        """The only message of an answer.
+
+        Raises:
+            ValueError: the answer is not one message.
+        """
+        (only,) = self.messages
+        return only
+
 
 MemoryRole = Literal["system", "user"]
+
+
+def listed(answer: Message | Sequence[Message]) -> Sequence[Message]:
+    """The messages of an answer that may be given as its only message."""
+    return [answer] if isinstance(answer, dict) else answer
 
 
 class Dialect(Protocol):
@@ -54,7 +69,26 @@ class Dialect(Protocol):
 
     def messages(self, body: Json) -> list[Message]: ...
 
-    def with_messages(self, body: Json, messages: Sequence[Message]) -> Json: ...
+    def with_messages(self, body: Json, messages: Sequence[Message]) -> Json:
+        """The request with these messages in the form that the provider wants (neighbours of one role may be merged).
+
+        The body itself where the messages are those that it has.
+        """
+
+    def continues(self, body: Json) -> str | None:
+        """The id of an answer that the provider keeps, where the request holds only what comes after that answer.
+
+        The dialect can't know what came before it: whoever can must go on with
+        `as_whole(body, [*those, *messages(body)])` in place of `body`, where `those` are what the harness had sent
+        when it got the answer (before edits), then the `Reply.messages` of the answer. Where nobody knows the id, the
+        request can't be made recoverable.
+        """
+
+    def reply_id(self, reply: Reply) -> str | None:
+        """What `continues` says of a request that goes on from this answer; None where none can."""
+
+    def as_whole(self, body: Json, messages: Sequence[Message]) -> Json:
+        """A request that needs nothing of what the provider keeps: these are all messages."""
 
     def tools(self, body: Json) -> list[Json]: ...
 
@@ -62,7 +96,7 @@ class Dialect(Protocol):
         """Declare the tools (each once, after the harness's own, so that the provider's prompt cache keeps its hit)."""
 
     def params(self, body: Json) -> Json:
-        """All of the body but model, messages and tools."""
+        """All of the body but model, messages and tools, and but fields that differ from run to run (session ids)."""
 
     def streams(self, body: Json) -> bool: ...
 
@@ -86,8 +120,10 @@ class Dialect(Protocol):
 
     def user(self, text: str) -> Message: ...
 
-    def results(self, message: Message, texts: dict[str, str]) -> list[Message]:
-        """One result message for each call of an assistant message: call id to text, in the order of the calls."""
+    def results(self, answer: Message | Sequence[Message], texts: dict[str, str]) -> list[Message]:
+        """The messages that answer each call in `Reply.messages`: call id to text, in the order of the calls."""
 
     def problems(self, messages: Sequence[Message]) -> list[str]:
-        """What a strict provider would refuse in this list: orphan results, unanswered calls, bad order."""
+        """What a strict provider would refuse of this list after `with_messages`: orphan results, unanswered calls,
+        bad order.
+        """

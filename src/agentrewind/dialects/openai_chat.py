@@ -11,8 +11,8 @@ from agentrewind.core.edits import Message
 from agentrewind.core.errors import ProviderError
 from agentrewind.core.records import Usage
 from agentrewind.core.tools import ToolSpec
-from agentrewind.dialects import sse
-from agentrewind.dialects.base import MemoryRole, Reply, ToolCall
+from agentrewind.dialects import answers, sse
+from agentrewind.dialects.base import MemoryRole, Reply, ToolCall, listed
 
 VOLATILE_VERSION = 1
 """Grows when `VOLATILE` or the normal form of `canonical` changes; journals of another version don't compare."""
@@ -45,7 +45,6 @@ _GROWING = _TEXT | {"text", "summary", "data", "transcript"}
 """The same inside structured parts (`reasoning_details`, `audio`)."""
 _OF_ANSWERS_ONLY = frozenset({"annotations"})
 """Fields of an answered message that a request may not carry."""
-_ERROR_SHOWN = 300
 _CALLS_ENDED = frozenset({"tool_calls", "function_call"})
 
 
@@ -81,6 +80,15 @@ class OpenAIChat:
     def with_messages(self, body: Json, messages: Sequence[Message]) -> Json:
         return {**body, "messages": list(messages)}
 
+    def continues(self, body: Json) -> None:
+        """See `Dialect`: every request is whole."""
+
+    def reply_id(self, reply: Reply) -> None:
+        """See `Dialect`: every request is whole."""
+
+    def as_whole(self, body: Json, messages: Sequence[Message]) -> Json:
+        return self.with_messages(body, messages)
+
     def tools(self, body: Json) -> list[Json]:
         return list(body.get("tools") or [])
 
@@ -113,9 +121,11 @@ class OpenAIChat:
         """See `Dialect`. A plain answer to a streamed request is understood too."""
         plain = not stream or body.lstrip()[:1] == b"{"
         try:
-            return _reply(_plain_response(body) if plain else _assembled(body))
+            return _reply(answers.plain(body) if plain else _assembled(body))
         except (AttributeError, KeyError, TypeError) as error:  # JSON, but not in the shape of an answer
-            raise ProviderError(f"The provider's answer has an unknown shape ({error}): {_shown(body)}") from error
+            raise ProviderError(
+                f"The provider's answer has an unknown shape ({error}): {answers.shown(body)}"
+            ) from error
 
     def render(self, response: Json, *, stream: bool) -> bytes:
         if stream:
@@ -131,9 +141,10 @@ class OpenAIChat:
     def user(self, text: str) -> Message:
         return {"role": "user", "content": text}
 
-    def results(self, message: Message, texts: dict[str, str]) -> list[Message]:
+    def results(self, answer: Message | Sequence[Message], texts: dict[str, str]) -> list[Message]:
         return [
             {"role": "tool", "tool_call_id": call["id"], "content": texts[call["id"]]}
+            for message in listed(answer)
             for call in message.get("tool_calls") or ()
         ]
 
@@ -178,22 +189,8 @@ def _call(call: Json) -> ToolCall:
     inner = _inner(call) or {}
     raw = inner.get("input") if call.get("type") == "custom" else inner.get("arguments")
     text = raw if isinstance(raw, str) else json.dumps(raw if raw is not None else {})
-    arguments = text if call.get("type") == "custom" else _arguments(text)
+    arguments = text if call.get("type") == "custom" else answers.arguments(text)
     return ToolCall(str(call.get("id") or ""), str(inner.get("name") or ""), arguments, text)
-
-
-def _arguments(text: str) -> Json | None:
-    """The parsed arguments; an empty text is how some models call without any."""
-    if not text.strip():
-        return {}
-    try:
-        return json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _no_constant(name: str) -> Json:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _without(choice: Json, names: frozenset[str]) -> Json:
@@ -244,40 +241,16 @@ def _canonical_call(call: Json) -> Json:
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-def _plain_response(body: bytes) -> Json:
-    try:
-        response = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise ProviderError(f"The provider's answer is not JSON ({error}): {_shown(body)}") from error
-    return _checked(response)
-
-
-def _checked(payload: Json) -> Json:
-    """`payload` where it is an object and not an error."""
-    if not isinstance(payload, dict):
-        raise ProviderError(f"The provider's answer is not an object: {_shown(json.dumps(payload))}")
-    if payload.get("error") or payload.get("object") == "error":
-        error = payload.get("error") or payload
-        text = error.get("message") if isinstance(error, dict) else error
-        raise ProviderError(f"The provider answered with an error: {_shown(str(text or error))}")
-    return payload
-
-
-def _shown(text: str | bytes) -> str:
-    shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    return shown if len(shown) <= _ERROR_SHOWN else shown[:_ERROR_SHOWN] + "…"
-
-
 def _reply(response: Json) -> Reply:
     choices = response.get("choices")
     if not isinstance(choices, list) or not choices:
-        raise ProviderError(f"The provider's answer holds no message: {_shown(json.dumps(response))}")
+        raise ProviderError(f"The provider's answer holds no message: {answers.shown(json.dumps(response))}")
     for choice in choices:
         _check_choice(choice)
     message = _as_sent(choices[0]["message"])
     calls = tuple(_call(call) for call in message.get("tool_calls", ()))
     text = _text(message.get("content")) or str(message.get("refusal") or "")
-    return Reply(message, text, calls, choices[0].get("finish_reason"), _usage(response.get("usage")), response)
+    return Reply((message,), text, calls, choices[0].get("finish_reason"), _usage(response.get("usage")), response)
 
 
 def _check_choice(choice: Json) -> None:
@@ -286,24 +259,19 @@ def _check_choice(choice: Json) -> None:
     Raises:
         ProviderError: it isn't so.
     """
-    _check("choice", choice, dict)
-    _check("finish reason", choice.get("finish_reason"), str, NoneType)
+    answers.check("choice", choice, dict)
+    answers.check("finish reason", choice.get("finish_reason"), str, NoneType)
     message = choice.get("message")
-    _check("message", message, dict)
-    _check("content", message.get("content"), str, list, NoneType)
-    _check("function call", message.get("function_call"), dict, NoneType)
-    _check("tool calls", message.get("tool_calls"), list, NoneType)
+    answers.check("message", message, dict)
+    answers.check("content", message.get("content"), str, list, NoneType)
+    answers.check("function call", message.get("function_call"), dict, NoneType)
+    answers.check("tool calls", message.get("tool_calls"), list, NoneType)
     for call in message.get("tool_calls") or ():
-        _check("tool call", call, dict)
-        _check("type of a tool call", call.get("type"), str, NoneType)
-        _check("id of a tool call", call.get("id"), str, NoneType)
-        _check("function of a tool call", _inner(call), dict)
-        _check("name of a tool call", _tool_name(call), str)
-
-
-def _check(what: str, value: Json, *types: type) -> None:
-    if not isinstance(value, types):
-        raise ProviderError(f"In the provider's answer, the {what} is not as it should be: {_shown(json.dumps(value))}")
+        answers.check("tool call", call, dict)
+        answers.check("type of a tool call", call.get("type"), str, NoneType)
+        answers.check("id of a tool call", call.get("id"), str, NoneType)
+        answers.check("function of a tool call", _inner(call), dict)
+        answers.check("name of a tool call", _tool_name(call), str)
 
 
 def _as_sent(answered: Message) -> Message:
@@ -327,14 +295,11 @@ def _text(content: Json) -> str:
 def _usage(usage: Json) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
-    cached = _count(usage.get("prompt_tokens_details"), "cached_tokens") or _count(usage, "prompt_cache_hit_tokens")
-    reasoning = _count(usage.get("completion_tokens_details"), "reasoning_tokens")
-    return Usage(_count(usage, "prompt_tokens"), _count(usage, "completion_tokens"), cached, reasoning)
-
-
-def _count(counts: Json, key: str) -> int:
-    value = counts.get(key) if isinstance(counts, dict) else None
-    return value if isinstance(value, int) else 0
+    cached = answers.count(usage.get("prompt_tokens_details"), "cached_tokens") or answers.count(
+        usage, "prompt_cache_hit_tokens"
+    )
+    reasoning = answers.count(usage.get("completion_tokens_details"), "reasoning_tokens")
+    return Usage(answers.count(usage, "prompt_tokens"), answers.count(usage, "completion_tokens"), cached, reasoning)
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
@@ -349,38 +314,18 @@ def _assembled(body: bytes) -> Json:
     response: dict[str, Json] = {}
     choices: dict[int, _Choice] = {}
     done = False
-    for chunk in _payloads(body):
+    for chunk in answers.payloads(body):
         if chunk is None:
             done = True
             continue
         for delta in chunk.get("choices") or ():
             choices.setdefault(delta.get("index") or 0, _Choice()).add(delta)
-        _update(response, {key: value for key, value in chunk.items() if key != "choices"})
+        answers.update(response, {key: value for key, value in chunk.items() if key != "choices"})
     if not done and not any(choice.finished for choice in choices.values()):
-        raise ProviderError(f"The provider's stream ended before the answer did: {_shown(body[-_ERROR_SHOWN:])}")
+        raise ProviderError(f"The provider's stream ended before the answer did: {answers.shown_end(body)}")
     if response.get("object") == "chat.completion.chunk":
         response["object"] = "chat.completion"
     return {**response, "choices": [choices[index].assembled() for index in sorted(choices)]}
-
-
-def _payloads(body: bytes) -> Iterator[Json]:
-    """The chunks of a stream; None for its `[DONE]`."""
-    for event in sse.events(body):
-        if event.data.strip() == "[DONE]":
-            yield None
-            continue
-        try:
-            payload = json.loads(event.data)
-        except (ValueError, RecursionError) as error:
-            raise ProviderError(f"An event of the provider's stream is not JSON: {_shown(event.data)}") from error
-        yield _checked(payload)
-
-
-def _update(into: dict[str, Json], values: dict[str, Json]) -> None:
-    """A later value replaces an earlier one; null replaces nothing."""
-    for key, value in values.items():
-        if value is not None or key not in into:
-            into[key] = value
 
 
 class _Choice:
@@ -400,7 +345,7 @@ class _Choice:
         fields = dict(choice)
         delta = fields.pop("delta", None) or {}
         logprobs = fields.pop("logprobs", None)
-        _update(self._fields, fields)
+        answers.update(self._fields, fields)
         if logprobs is not None or "logprobs" in choice:
             self._fields["logprobs"] = _longer(self._fields.get("logprobs"), logprobs)
         for key, value in delta.items():
@@ -429,9 +374,9 @@ class _Choice:
         return call
 
     def assembled(self) -> Json:
-        message = {key: _joined(value) for key, value in self._message.items()}
+        message = {key: answers.joined(value) for key, value in self._message.items()}
         if self._calls:
-            message["tool_calls"] = [_joined({"type": "function", **call}) for call in self._calls]
+            message["tool_calls"] = [answers.joined({"type": "function", **call}) for call in self._calls]
         return {**self._fields, "message": message}
 
 
@@ -481,19 +426,6 @@ def _longer(known: Json, value: Json) -> Json:
     if not isinstance(known, dict) or not isinstance(value, dict):
         return known if value is None else value
     return {**known, **{key: [*(known.get(key) or ()), *(item or ())] or item for key, item in value.items()}}
-
-
-def _joined(value: Json) -> Json:
-    """Surrogate pairs that a stream cut in two, put together again."""
-    if isinstance(value, str):
-        if value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value):
-            return value
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-    if isinstance(value, dict):
-        return {key: _joined(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_joined(item) for item in value]
-    return value
 
 
 def _chunks(response: Json) -> Iterator[Json]:

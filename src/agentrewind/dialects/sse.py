@@ -52,3 +52,8 @@ def write(payloads: Iterable[Json], *, done: str | None = None) -> bytes:
     if done is not None:
         data.append(done)
     return "".join(f"data: {item}\n\n" for item in data).encode("ascii")
+
+
+def write_named(payloads: Iterable[Json]) -> bytes:
+    """A stream with one event for each payload, named as the payload's own `type`."""
+    return "".join(f"event: {item['type']}\ndata: {json.dumps(item)}\n\n" for item in payloads).encode("ascii")

@@ -7,10 +7,11 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from agentrewind.core.budgets import Budget
-from agentrewind.core.codec import Json, canonical, digest_bytes
+from agentrewind.core.codec import Json, canonical, digest_bytes, to_plain
 from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentRewindError, ProviderError, RewindRefused, StoreError
 from agentrewind.core.memory import Note, injection
@@ -542,7 +543,9 @@ def short(call: ToolCall) -> str:
 
 
 def jsonable(value: object) -> Json:
-    """`value` where JSON can say it, else its representation."""
+    """`value` where JSON can say it, a record as an object, else its representation."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = to_plain(value)
     try:
         canonical(value)
     except (TypeError, ValueError):

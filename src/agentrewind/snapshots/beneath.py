@@ -60,6 +60,8 @@ _OPENAT2 = _probe()
 
 def _step_by_step(root: int, path: str, flags: int) -> int:
     *parents, last = path.split("/")
+    if ".." in (*parents, last):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
     at = os.dup(root)
     try:
         for name in parents:

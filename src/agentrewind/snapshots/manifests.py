@@ -104,7 +104,7 @@ def apply(manifest: Manifest, delta: Delta, *, backwards: bool) -> None:
 
 def difference(old: Manifest, new: Manifest) -> Delta:
     """The step from one state to the other."""
-    if old is new:
+    if old is new or old == new:
         return []
     delta: Delta = [(path, old.get(path), data) for path, data in new.items() if old.get(path) != data]
     delta += [(path, old[path], None) for path in old.keys() - new.keys()]

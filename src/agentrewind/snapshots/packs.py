@@ -346,10 +346,10 @@ class FrameBuilder:
         return self._size >= FRAME or len(self.rows) >= _ROWS_LIMIT
 
     def take(self) -> tuple[list[Row], bytes]:
-        """Rows and the built record; the builder is empty again."""
-        rows, content = self.rows, b"".join(self._contents)
-        self.__init__()  # type: ignore[misc]
-        return rows, build(OBJECTS, rows, content)
+        """Rows and content of the frame; the builder is empty again."""
+        taken = self.rows, b"".join(self._contents)
+        self.rows, self._contents, self._size = [], [], 0
+        return taken
 
 
 def sync_directory(directory: Path) -> None:

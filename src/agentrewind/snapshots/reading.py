@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agentrewind.snapshots.private import Keys
 
 ATTEMPTS = 3
-_SIGNATURE = struct.Struct("<QQIQqq")
+SIGNATURE = struct.Struct("<QQIQqq")
 _ZEROS = bytes(CHUNK)
 _ALSO_KEPT = frozenset(("system.posix_acl_access", "system.posix_acl_default", "security.capability"))
 _NO_XATTRS = frozenset((errno.ENOTSUP, errno.ENOSYS, errno.EPERM, errno.EACCES))
@@ -43,7 +43,7 @@ class HashingSink:
         return self.keys.id(data) if private and data else hashlib.sha256(data).digest()
 
 
-def signature(st: os.stat_result, pack=_SIGNATURE.pack) -> bytes:  # type: ignore[no-untyped-def] # noqa: ANN001
+def signature(st: os.stat_result, pack=SIGNATURE.pack) -> bytes:  # type: ignore[no-untyped-def] # noqa: ANN001
     """What must be equal for a file to count as unchanged."""
     packed: bytes = pack(st.st_dev, st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
     return packed
@@ -55,7 +55,7 @@ def without_ctime(signature: bytes) -> bytes:
 
 
 def inode_of(signature: bytes) -> tuple[int, int]:
-    dev, ino, *_ = _SIGNATURE.unpack(signature)
+    dev, ino, *_ = SIGNATURE.unpack(signature)
     return dev, ino
 
 

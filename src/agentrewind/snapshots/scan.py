@@ -17,7 +17,7 @@ from agentrewind.core.world import Gap
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.beneath import READ, open_beneath, opened, split
 from agentrewind.snapshots.entry import Entry
-from agentrewind.snapshots.reading import ATTEMPTS, Sink, read_xattrs, signature, take_file, without_ctime
+from agentrewind.snapshots.reading import ATTEMPTS, SIGNATURE, Sink, read_xattrs, signature, take_file, without_ctime
 from agentrewind.snapshots.rules import PathClass, PathRules
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class Scan:
         entries, signatures = seen.entries, seen.signatures
         known_signatures, known_entries, known_racy = known.signatures.get, known.entries, known.racy
         quick = not self._went_back and not self._mounts and cls is not PathClass.VOLATILE
-        latest = seen.latest_ns
+        latest, pack = seen.latest_ns, SIGNATURE.pack
         with os.scandir(fd) as found:
             for item in found:
                 name = item.name
@@ -222,7 +222,7 @@ class Scan:
                     self._unreadable(where, f"can't be looked at: {error.strerror}")
                     continue
                 latest = max(latest, st.st_ctime_ns)
-                sig = signature(st)
+                sig = pack(st.st_dev, st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
                 if quick and known_signatures(where) == sig and st.st_nlink == 1 and where not in known_racy:
                     entries[where] = known_entries[where]
                     signatures[where] = sig

@@ -215,8 +215,8 @@ class Store:
 
     def _flush_frame(self) -> None:
         if self._frame.rows:
-            rows, record = self._frame.take()
-            pack, offset = self._packs.append(record)
+            rows, content = self._frame.take()
+            pack, offset = self._packs.append(packs.build(packs.OBJECTS, rows, content))
             self._placed.append((pack, offset, [row.id for row in rows]))
 
     def get(self, name: bytes) -> bytes:

@@ -55,6 +55,11 @@ class DialectContract:
         """A request with a model, a parameter, at least one tool of its own, and messages that end in a result."""
         raise NotImplementedError
 
+    def continuing(self, response: Json = None) -> Json:
+        """A request that goes on from what the provider keeps (of this answer); a whole one where it keeps nothing."""
+        del response
+        return self.request()
+
     def answer(self, text: str, calls: Sequence[Call]) -> Json:
         """A provider's whole response object, with usage."""
         raise NotImplementedError
@@ -150,6 +155,21 @@ class DialectContract:
         assert dialect.messages(dialect.with_messages(body, messages[:1])) == messages[:1]
         assert dialect.params(dialect.with_messages(body, messages[:1])) == dialect.params(body)
 
+    def test_a_whole_request_continues_nothing_and_holds_what_it_is_given(self) -> None:
+        dialect, body = self.dialect(), self.request()
+        messages = dialect.messages(body)
+        whole = dialect.as_whole(self.continuing(), messages)
+        assert dialect.continues(body) is None
+        assert dialect.continues(whole) is None
+        assert dialect.messages(whole) == messages
+        assert dialect.problems_with(whole) is None
+
+    def test_a_request_that_continues_an_answer_names_it(self) -> None:
+        dialect = self.dialect()
+        reply = self._parsed(TEXT, CALLS)
+        assert dialect.reply_id(reply) == dialect.continues(self.continuing(reply.response))
+        assert dialect.problems_with(self.continuing()) is None
+
     def test_tools_are_declared_once_and_after_the_others(self) -> None:
         dialect, body = self.dialect(), self.request()
         own = dialect.tools(body)
@@ -163,7 +183,7 @@ class DialectContract:
 
     def test_canonical_form_tells_messages_apart_by_their_meaning_only(self) -> None:
         dialect = self.dialect()
-        messages = [*dialect.messages(self.request()), self._parsed(TEXT, CALLS).message]
+        messages = [*dialect.messages(self.request()), *self._parsed(TEXT, CALLS).messages]
         for message in messages:
             assert dialect.canonical(self.same(message)) == dialect.canonical(message)
             assert dialect.canonical(self.other(message)) != dialect.canonical(message)
@@ -185,16 +205,17 @@ class DialectContract:
         assert reply.calls == ()
         assert reply.text == text
         assert reply.finish_reason == self._parsed("x", ()).finish_reason
-        assert dialect.problems([dialect.user("x"), reply.message]) == []
+        assert dialect.problems([dialect.user("x"), *reply.messages]) == []
 
     def test_results_answer_each_call_in_order(self) -> None:
         dialect = self.dialect()
-        message = self._parsed(TEXT, CALLS).message
-        results = dialect.results(message, {"call_2": "two", "call_1": "one"})
+        said = self._parsed(TEXT, CALLS).messages
+        results = dialect.results(said, {"call_2": "two", "call_1": "one"})
         assert "one" in repr(results[0])
         assert "two" in repr(results[-1])
-        assert dialect.problems([dialect.user("x"), message, *results]) == []
-        assert dialect.results(self._parsed(TEXT, ()).message, {}) == []
+        assert repr(results).index("one") < repr(results).index("two")
+        assert dialect.problems([dialect.user("x"), *said, *results]) == []
+        assert dialect.results(self._parsed(TEXT, ()).messages, {}) == []
 
     @pytest.mark.parametrize("role", ["system", "user"])
     def test_the_memory_may_stand_after_results(self, role: str) -> None:
@@ -205,21 +226,21 @@ class DialectContract:
 
     def test_broken_pairs_are_seen(self) -> None:
         dialect = self.dialect()
-        user, message = dialect.user("x"), self._parsed(TEXT, CALLS).message
-        results = dialect.results(message, {"call_1": "one", "call_2": "two"})
+        user, said = dialect.user("x"), self._parsed(TEXT, CALLS).messages
+        results = dialect.results(said, {"call_1": "one", "call_2": "two"})
         for broken in (
             [],
-            [user, message],
+            [user, *said],
             [user, *results],
-            [user, message, user, *results],
-            [user, message, *results, *results],
-            [message, *results, user, *results],
+            [user, *said, user, *results],
+            [user, *said, *results, *results],
+            [*said, *results, user, *results],
         ):
             assert dialect.problems(broken)
 
     def test_arguments_are_left_as_they_are(self) -> None:
         dialect, body, response = self.dialect(), self.request(), self.answer(TEXT, (*OURS, *CALLS))
-        message = self._parsed(TEXT, CALLS).message
+        said = self._parsed(TEXT, CALLS).messages
         acts: list[Callable[[Json, Json, Json], object]] = [
             lambda body, _r, _m: dialect.with_messages(body, [dialect.user("x")]),
             lambda body, _r, _m: dialect.messages(body).append("x"),
@@ -228,11 +249,13 @@ class DialectContract:
             lambda body, _r, _m: dialect.params(body),
             lambda _b, response, _m: dialect.render(response, stream=True),
             lambda _b, response, _m: dialect.without_calls(response, NAMES),
-            lambda _b, _r, message: dialect.canonical(message),
-            lambda _b, _r, message: dialect.problems([message]),
-            lambda _b, _r, message: dialect.results(message, {"call_1": "", "call_2": ""}),
+            lambda body, _r, said: dialect.with_messages(body, [*dialect.messages(body), *said, dialect.user("x")]),
+            lambda body, _r, said: dialect.as_whole(body, said),
+            lambda _b, _r, said: [dialect.canonical(message) for message in said],
+            lambda _b, _r, said: dialect.problems(said),
+            lambda _b, _r, said: dialect.results(said, {"call_1": "", "call_2": ""}),
         ]
         for act in acts:
-            given = copy.deepcopy((body, response, message))
-            act(body, response, message)
-            assert (body, response, message) == given, inspect.getsource(act)
+            given = copy.deepcopy((body, response, said))
+            act(body, response, said)
+            assert (body, response, said) == given, inspect.getsource(act)

@@ -185,7 +185,7 @@ def _client(job: Job) -> httpx.Client:
     return httpx.Client(
         headers={"Authorization": f"Bearer {job.api_key.strip()}"} if job.api_key else {},
         timeout=httpx.Timeout(REQUEST_TIMEOUT_S, connect=15.0),
-        mounts={"all://127.0.0.1": None, "all://localhost": None},  # never through a proxy
+        mounts={"all://127.0.0.1": None, "all://localhost": None, "all://[::1]": None},  # never through a proxy
     )
 
 

@@ -11,6 +11,7 @@ import platform
 import re
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -53,24 +54,25 @@ REWIND = f"  (or a call of {CANDIDATES} or {COMMIT}, with which you can go back 
 def run(job: Job, retry_delays_s: tuple[float, ...]) -> Outcome:
     """As `Harness.run`."""
     config = _config()
-    agent = Agent(
-        Model(job, config["model"], retry_delays_s),
-        Environment(job, config["environment"].get("env", {})),
-        job=job,
-        system_template=config["agent"]["system_template"],
-        instance_template=adjusted(config["agent"]["instance_template"], offers_rewind=job.offers_rewind),
-        step_limit=job.settings.get("max_steps") or 0,
-        cost_limit=0.0,
-        wall_time_limit_seconds=0,
-        output_path=job.settings.get("trajectory"),
-    )
     litellm.suppress_debug_info = True  # else every error prints a banner to the terminal
-    try:
-        ended = agent.run(job.task)
-    except AgentRewindError:
-        raise
-    except Exception as error:  # whatever a foreign program raises
-        raise AgentError(f"mini-SWE-agent failed: {type(error).__name__}: {error}") from error
+    with closing(Model(job, config["model"], retry_delays_s)) as model:
+        agent = Agent(
+            model,
+            Environment(job, config["environment"].get("env", {})),
+            job=job,
+            system_template=config["agent"]["system_template"],
+            instance_template=adjusted(config["agent"]["instance_template"], offers_rewind=job.offers_rewind),
+            step_limit=job.settings.get("max_steps") or 0,
+            cost_limit=0.0,
+            wall_time_limit_seconds=0,
+            output_path=job.settings.get("trajectory"),
+        )
+        try:
+            ended = agent.run(job.task)
+        except AgentRewindError:
+            raise
+        except Exception as error:  # whatever a foreign program raises
+            raise AgentError(f"mini-SWE-agent failed: {type(error).__name__}: {error}") from error
     if agent.stop is not None:
         return Outcome(agent.stop.ok, agent.stop.reason, agent.answer)
     return Outcome(ok=False, reason=_reason(ended.get("exit_status", ""), job), answer=agent.answer)
@@ -200,9 +202,8 @@ class Model(LitellmModel):  # type: ignore[misc]
     Tools other than bash are offered and answered on the wire; neither this class nor the agent sees them.
     """
 
-    abort_exceptions = (
-        BaseException,
-    )  # upstream's loop would repeat even a KeyboardInterrupt's like: we try ourselves
+    abort_exceptions = (BaseException,)
+    """Upstream repeats all but these, ten times in four minutes, BaseExceptions too. `_query` does the repeating."""
 
     def __init__(self, job: Job, config: Json, retry_delays_s: tuple[float, ...]) -> None:
         super().__init__(
@@ -222,6 +223,11 @@ class Model(LitellmModel):  # type: ignore[misc]
         if job.base_url and _is_loopback(job.base_url):
             self._transport["client"] = _direct_client(job.base_url, key)
         self._answered = False
+
+    def close(self) -> None:
+        """End the connections that are ours; LiteLLM keeps its own for the next run."""
+        if "client" in self._transport:
+            self._transport["client"].close()
 
     def _query(self, messages: list[Message], **kwargs: Any) -> Any:
         delays = iter(self._delays)
@@ -273,7 +279,10 @@ def _request(job: Job) -> dict[str, Json]:
 
 
 def _is_loopback(base_url: str) -> bool:
-    return urlsplit(base_url).hostname in ("127.0.0.1", "::1", "localhost")
+    try:
+        return urlsplit(base_url).hostname in ("127.0.0.1", "::1", "localhost")
+    except ValueError:
+        return False
 
 
 def _direct_client(base_url: str, key: str | None) -> openai.OpenAI:
