@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import statistics
 import tempfile
 import time
@@ -58,7 +59,7 @@ def harness(agent: str):
     return BuiltinAgent()
 
 
-def one_round(agent: str, workspace: Path, steps: int, *, recorded: bool, home: Path) -> float:
+def one_round(agent: str, workspace: Path, steps: int, *, recorded: bool) -> float:
     """Milliseconds a step."""
     with ScriptedModel(script(agent, steps)) as model:
 
@@ -77,7 +78,7 @@ def one_round(agent: str, workspace: Path, steps: int, *, recorded: bool, home: 
             begun = time.perf_counter()
             harness(agent).run(job(Bare()))
             return (time.perf_counter() - begun) * 1000 / (steps + 1)
-        with agentrewind.session(workspace=workspace, home=home) as session:
+        with agentrewind.session(workspace=workspace) as session:
             begun = time.perf_counter()
             harness(agent).run(job(session))
             return (time.perf_counter() - begun) * 1000 / (steps + 1)
@@ -87,12 +88,13 @@ def measure(agent: str, files: int, steps: int, rounds: int) -> None:
     bare, recorded = [], []
     with tempfile.TemporaryDirectory() as base:
         workspace = Path(base) / "work"
+        os.environ["AGENTREWIND_HOME"] = str(Path(base) / "home")
         lay_out(workspace, files)
-        one_round(agent, workspace, 2, recorded=False, home=Path(base) / "home")
-        one_round(agent, workspace, 2, recorded=True, home=Path(base) / "home")
+        one_round(agent, workspace, 2, recorded=False)
+        one_round(agent, workspace, 2, recorded=True)
         for _ in range(rounds):
-            bare.append(one_round(agent, workspace, steps, recorded=False, home=Path(base) / "home"))
-            recorded.append(one_round(agent, workspace, steps, recorded=True, home=Path(base) / "home"))
+            bare.append(one_round(agent, workspace, steps, recorded=False))
+            recorded.append(one_round(agent, workspace, steps, recorded=True))
     own, with_us = statistics.median(bare), statistics.median(recorded)
     extra = with_us - own
     print(

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _SYS_OPENAT2 = 437
@@ -149,6 +150,15 @@ def sync_file_system(fd: int) -> None:
     if _libc.syncfs(fd) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+
+
+def sync_directory(directory: Path) -> None:
+    """Return once the names in it would survive a power loss."""
+    fd = os.open(directory, DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def is_immutable(directory: int, name: str) -> bool:

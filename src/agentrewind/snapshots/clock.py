@@ -79,7 +79,10 @@ class Clock:
     def now_ns(self, latest_seen_ns: int) -> int:
         if not self._local:
             return latest_seen_ns
-        fd = os.open(self._probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fd = os.open(self._probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:  # no room for it
+            return latest_seen_ns
         try:
             os.utime(fd)
             return os.fstat(fd).st_mtime_ns

@@ -10,7 +10,8 @@ from agentrewind.core.codec import canonical, from_plain, to_plain
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import StorageFull, StoreError
 from agentrewind.core.world import Pending
-from agentrewind.snapshots.packs import FULL, sync_directory
+from agentrewind.snapshots.beneath import sync_directory
+from agentrewind.snapshots.packs import FULL
 from agentrewind.snapshots.store import write_whole
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import StorageFull, StoreError
 from agentrewind.snapshots import compression
+from agentrewind.snapshots.beneath import sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -239,7 +240,10 @@ class PackFiles:
         self._close_append()
         path = self.path(pack)
         existed = path.exists()
-        self._append_fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            self._append_fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._full(error) from error
         self._append_pack = pack
         if not existed:
             reach(_PACK_CREATED)
@@ -289,12 +293,17 @@ class PackFiles:
             while data:
                 data = data[self._write(self._append_fd, data) :]
         except OSError as error:
-            if error.errno in FULL:
-                raise StorageFull(
-                    f"No room for this snapshot in {self._directory} ({error.strerror}). Earlier snapshots are as they"
-                    " were, and so is the workspace. Make room and try again."
-                ) from error
-            raise
+            raise self._full(error) from error
+
+    def _full(self, error: OSError) -> Exception:
+        if error.errno not in FULL:
+            return StoreError(
+                f"{self._directory} can't be written: {error.strerror}. Earlier snapshots are as they were."
+            )
+        return StorageFull(
+            f"No room for this snapshot in {self._directory} ({error.strerror}). Earlier snapshots are as they were,"
+            " and so is the workspace. Make room and try again."
+        )
 
     def abort(self) -> None:
         """Cut the append off again; what was there before is as it was."""
@@ -350,11 +359,3 @@ class FrameBuilder:
         taken = self.rows, b"".join(self._contents)
         self.rows, self._contents, self._size = [], [], 0
         return taken
-
-
-def sync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -14,6 +14,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from agentrewind.core.crashpoints import named, reach
+from agentrewind.snapshots.beneath import sync_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,4 +99,5 @@ def make_key(path: Path) -> bytes:
     if path.exists():
         os.rename(path, path.with_name(f"{path.name}.damaged-{secrets.token_hex(4)}"))
     os.rename(fresh, path)
+    sync_directory(path.parent)
     return key

@@ -78,13 +78,23 @@ class Contents:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept: dict[bytes, bytes] = {}
+        self._aliases: dict[bytes, bytes] = {}
         self._room = _PREFETCHED_BYTES
         self.keys = store.keys
         self.place = store.place
 
+    def alias(self, name: bytes, stored: bytes) -> None:
+        """Read `stored` where `name` is asked for."""
+        self._aliases[name] = stored
+
+    def hold(self, name: bytes, data: bytes) -> None:
+        """Have `data` at hand under `name`."""
+        self._kept[name] = data
+
     def get(self, name: bytes) -> bytes:
+        """Raises: ObjectMissing, ObjectDamaged."""
         data = self._kept.get(name)
-        return self._store.get(name) if data is None else data
+        return self._store.get(self._aliases.get(name, name)) if data is None else data
 
     def chunks(self, entry: Entry) -> list[bytes]:
         """The ids of a large file's chunks."""
@@ -154,6 +164,7 @@ class Pass:
         self._outcome = Outcome()
         self._sink = HashingSink(contents.keys)
         self._settle: set[str] = set(plan.directories)
+        self._let_go: set[str] = set()
         self.loosened: dict[str, int] = {}
         self._euid = os.geteuid()
 
@@ -354,6 +365,7 @@ class Pass:
 
     def _own_act(self, path: str) -> None:
         """The other names of a linked file: their change time moved by what we did ourselves."""
+        self._let_go.add(path)
         sig = self._seen.signatures.get(path)
         if sig is None:
             return
@@ -443,8 +455,7 @@ class Pass:
                 raise
             try:
                 st = os.fstat(fd)
-                if not self._is_as_saved(directory, name, st, path):
-                    raise Conflict("has changed meanwhile")
+                self._may_write_through(directory, name, st, path)
                 self._outcome.touched = True
                 reach(_FILE_OPENED)
                 self._pour(fd, entry, old)
@@ -454,6 +465,14 @@ class Pass:
                 os.close(fd)
             self._note_written(path, directory, name)
         return True
+
+    def _may_write_through(self, directory: int, name: str, st: os.stat_result, path: str) -> None:
+        """Raises: Conflict: it isn't what was saved, or somebody has linked it meanwhile, perhaps from outside."""
+        if not self._is_as_saved(directory, name, st, path):
+            raise Conflict("has changed meanwhile")
+        links, names = self._seen.links.get((st.st_dev, st.st_ino), (1, [path]))
+        if st.st_nlink != links - sum(other in self._let_go for other in names):
+            raise Conflict("has another link by now")
 
     def _note_written(self, path: str, directory: int, name: str) -> None:
         """What we wrote is from now on what we expect to find."""
@@ -467,8 +486,7 @@ class Pass:
         with opened(self._root, parent) as directory:
             fd = os.open(name, HANDLE, dir_fd=directory)
             try:
-                if not self._is_as_saved(directory, name, os.fstat(fd), path):
-                    raise Conflict("has changed meanwhile")
+                self._may_write_through(directory, name, os.fstat(fd), path)
                 self._outcome.touched = True
                 self._set_attributes(fd, path, entry)
             finally:

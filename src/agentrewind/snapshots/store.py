@@ -17,6 +17,7 @@ from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import SnapshotDamaged, SnapshotNotFound, StorageFull, StoreError, UsageError
 from agentrewind.core.world import Changes, Snapshot, SnapshotId
 from agentrewind.snapshots import manifests, packs
+from agentrewind.snapshots.beneath import sync_directory
 from agentrewind.snapshots.manifests import Delta, Manifest
 from agentrewind.snapshots.packs import FrameBuilder, ObjectDamaged, ObjectMissing, PackFiles, Record, Row
 from agentrewind.snapshots.private import Keys, Unsealable, make_key, read_key
@@ -104,7 +105,13 @@ class Store:
             _make(directory)
         if (found := mark.read_bytes()) != FORMAT:
             raise UsageError(f"{directory}: not a snapshot store that this version reads (it says {found[:60]!r})")
-        return cls(directory, writable=writable, write=write)
+        try:
+            if writable:
+                for left in directory.glob("*.new"):  # a process was killed while it wrote one
+                    left.unlink()
+            return cls(directory, writable=writable, write=write)
+        except OSError as error:
+            raise StoreError(f"{directory}: the snapshot store can't be opened: {error.strerror}") from error
 
     def _open_keys(self) -> Keys:
         path = self.directory / "key"
@@ -296,13 +303,13 @@ class Store:
         self._fresh.clear()
         self._placed.clear()
 
-    def commit(self, snapshot: Snapshot, delta: Delta, state: Manifest) -> None:
+    def commit(self, snapshot: Snapshot, delta: Delta, state: Manifest, rules: str) -> None:
         """Make `snapshot` durable together with all that was `put`: the commit record comes last in the write.
 
         Raises:
             StorageFull: call `abort`.
         """
-        description = self._describe(snapshot, delta, state)
+        description = {**self._describe(snapshot, delta, state), "rules": rules}
         keep_whole = description["whole"]
         self._flush_frame()
         reach(_OBJECTS_APPENDED)
@@ -372,6 +379,10 @@ class Store:
             totals = manifests.Totals().moved([(path, None, data) for path, data in state.items()])
             plain = {**plain, "coverage": to_plain(manifests.coverage(state, totals)), "changes": to_plain(Changes())}
         return from_plain(Snapshot, plain)
+
+    def rules(self, name: SnapshotId) -> str:
+        """The digest of the path rules under which a snapshot was taken."""
+        return str(self._description(name).get("rules", ""))
 
     def _description(self, name: SnapshotId) -> dict[str, Any]:
         """What the commit record says, or else the manifest's head; empty where both are damaged."""
@@ -511,4 +522,4 @@ def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
         fresh.unlink(missing_ok=True)
         raise
     if durable:
-        packs.sync_directory(path.parent)
+        sync_directory(path.parent)

@@ -43,6 +43,7 @@ from agentrewind.snapshots.lease import Lease
 from agentrewind.snapshots.packs import ObjectDamaged, ObjectMissing
 from agentrewind.snapshots.plan import Plan, plan
 from agentrewind.snapshots.reading import HashingSink
+from agentrewind.snapshots.rekeying import rekeyed
 from agentrewind.snapshots.restore import Contents, Outcome, Pass, loosen, set_mode
 from agentrewind.snapshots.rules import PathClass, PathRules
 from agentrewind.snapshots.scan import Pry, Scan, Seen
@@ -149,7 +150,9 @@ class WorkspaceWorld:
             return
         try:
             if self._store.writable:
-                with contextlib.suppress(OSError):  # both are caches: without them the next opening takes longer
+                with contextlib.suppress(
+                    OSError, StoreError
+                ):  # both are caches: without them the next opening takes longer
                     self._store.save_index()
                     save_cache(self._store, self.root, self.rules, self._current, self._known)
         finally:
@@ -194,7 +197,7 @@ class WorkspaceWorld:
                 self._known = seen
                 return self._store.snapshot(self._current)
             snapshot = self._named(label, seen, delta)
-            self._store.commit(snapshot, delta, seen.entries)
+            self._store.commit(snapshot, delta, seen.entries, self.rules.digest)
         except BaseException:
             self._store.abort()
             raise
@@ -245,7 +248,12 @@ class WorkspaceWorld:
             now = os.stat(self.root, follow_symlinks=False)
         mine = os.fstat(self._root_fd)
         if (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino):
-            fresh = os.open(self.root, DIRECTORY)
+            try:
+                fresh = os.open(self.root, DIRECTORY)
+            except OSError as error:
+                raise StoreError(
+                    f"{self.root} can't be opened as a directory any more ({error.strerror}). Its snapshots are safe."
+                ) from error
             os.close(self._root_fd)
             self._root_fd = fresh
         self._mounts = mounts_of(self.root)
@@ -394,12 +402,12 @@ class WorkspaceWorld:
 
     def _rehearse(self, name: SnapshotId, *, accept_incomplete: bool) -> RestoreReport:
         self._follow_root(make=False)
-        target = self._store.state(name)
+        contents = Contents(self._store)
+        target = _target(self, name, contents)
         seen = self._scan(HashingSink(self._store.keys))
         todo = plan(seen.entries, target, seen)
         if not accept_incomplete:
             _refuse_unsaved(todo)
-        contents = Contents(self._store)
         contents.check(todo.files, name)
         Pass(self._root_fd, contents, seen=seen, target=target, plan=todo).check()
         return RestoreReport(name, None, tuple(todo.acts), tuple(todo.kept), dry_run=True)
@@ -495,6 +503,13 @@ def _accepted(root: Path, store: Path, forbidden: Sequence[Path]) -> Path:
     return real
 
 
+def _target(world: WorkspaceWorld, name: SnapshotId, contents: Contents) -> Manifest:
+    """The state to reach, its contents named as a scan under the present rules names them."""
+    state = world._store.state(name)  # noqa: SLF001
+    same_rules = world._store.rules(name) == world.rules.digest  # noqa: SLF001
+    return state if same_rules else rekeyed(state, world.rules, contents)
+
+
 def _refuse_unsaved(todo: Plan) -> None:
     if todo.unsaved:
         named_paths = "; ".join(f"{gap.path!r} {gap.why}" for gap in todo.unsaved[:10])
@@ -539,7 +554,8 @@ class _Restoring:
         self._store = world._store  # noqa: SLF001
         self._name = name
         self._accept = accept_incomplete
-        self._target = self._store.state(name)
+        self._contents = Contents(self._store)
+        self._target = _target(world, name, self._contents)
         self._opened: dict[str, int] = {}
         self._live: SnapshotId | None = None
         self._acts: dict[str, Act] = {}
@@ -603,7 +619,7 @@ class _Restoring:
     def _carry_out(self, todo: Plan) -> list[Gap]:
         """One pass; what stood in the way."""
         world = self._world
-        contents = Contents(self._store)
+        contents = self._contents
         seen = world._known  # noqa: SLF001
         work = Pass(world._root_fd, contents, seen=seen, target=self._target, plan=todo)  # noqa: SLF001
         contents.check(todo.files, self._name)
@@ -644,8 +660,6 @@ class _Restoring:
         wrong = [act for act in left.acts if not self._is_declared(act.path, seen.entries.get(act.path))]
         if not wrong:
             world._current = self._name  # noqa: SLF001
-            if not manifests.difference(self._target, seen.entries):
-                seen.entries = self._target
         reach(_VERIFIED)
         return [Gap(act.path, f"needs to be brought back once more ({act.what})") for act in wrong]
 

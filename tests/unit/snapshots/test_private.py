@@ -11,6 +11,7 @@ import pytest
 
 from agentrewind.core.errors import SnapshotDamaged, UsageError
 from agentrewind.snapshots.private import Keys, Unsealable
+from agentrewind.snapshots.rules import PathRules
 from agentrewind.snapshots.workspace import Absence, WorkspaceWorld
 from tests.trees import describe, differences
 
@@ -92,6 +93,35 @@ def test_without_its_key_only_the_secret_is_lost(root: Path, store: Path, open_w
     (root / ".env").write_bytes(SECRET)
     again = world.snapshot()
     assert world.verify(again.id).ok
+
+
+@pytest.mark.parametrize("size", [30, 5 << 20])
+def test_rules_that_have_changed_since_are_no_change_of_the_files(root: Path, open_world: Open, size: int) -> None:
+    """What was private is tracked now, and the other way round; bytes, attributes and links come back all the same."""
+    (root / ".env").write_bytes(os.urandom(size))
+    (root / "mine").write_bytes(os.urandom(size))
+    os.link(root / "mine", root / "mine too")
+    (root / "other").write_text("other")
+    os.setxattr(root / ".env", "user.note", b"x")
+    os.setxattr(root / "mine", "user.note", b"y")
+    before = describe(root)
+    first = open_world(rules=PathRules()).snapshot()
+    world = open_world(rules=PathRules(private=("mine",)))
+    rehearsed = world.restore(first.id, dry_run=True)
+    assert rehearsed.acts == ()
+    (root / ".env").unlink()
+    (root / "mine").write_bytes(b"changed")
+    (root / "other").unlink()
+    report = world.restore(first.id)
+    assert not differences(before, describe(root))
+    assert report.verified
+    now = world.snapshot()
+    assert world.read(now.id, "mine too") is Absence.PRIVATE
+    assert world.read(now.id, ".env") == (root / ".env").read_bytes()
+    world = open_world(rules=PathRules())
+    (root / "mine").unlink()
+    world.restore(now.id)
+    assert not differences(before, describe(root))
 
 
 def test_an_export_leaves_secrets_out_and_says_so(root: Path, world: WorkspaceWorld, tmp_path: Path) -> None:

@@ -125,6 +125,26 @@ def test_an_edit_during_the_restore_is_saved_first(
     assert outside.read_text() == "outside"
 
 
+def test_a_link_made_meanwhile_from_outside_is_not_written_through(
+    root: Path, world: WorkspaceWorld, at: Callable[..., None]
+) -> None:
+    (root / "a").write_text("target")
+    (root / "b").write_text("same")
+    first = world.snapshot()
+    (root / "a").write_text("live")
+    (root / "b").chmod(0o600)
+
+    def link() -> None:
+        for name in ("a", "b"):
+            os.link(root / name, root.parent / f"outside {name}")
+
+    at("snapshot.restore-intent-written", link)
+    world.restore(first.id)
+    assert (root / "a").read_text() == "target"
+    assert (root.parent / "outside a").read_text() == "live"
+    assert stat.S_IMODE((root.parent / "outside b").stat().st_mode) == 0o600
+
+
 def test_a_file_made_meanwhile_in_a_directory_to_be_removed_is_saved(
     root: Path, world: WorkspaceWorld, at: Callable[..., None]
 ) -> None:
@@ -638,3 +658,80 @@ def test_a_foreign_owner_is_lossy_for_a_plain_user() -> None:
         assert world.restore(first.id).verified
 
     plain(act, prepare)
+
+
+def test_a_full_store_in_the_second_pass_interrupts_and_can_be_resumed(
+    root: Path, open_world: Open, at: Callable[..., None]
+) -> None:
+    room = [10**9]
+
+    def write(fd: int, data: bytes) -> int:
+        if room[0] <= 0:
+            raise OSError(28, "No space left on device")
+        return os.write(fd, data)
+
+    world = open_world(write=write)
+    (root / "a").write_text("target")
+    (root / "b").write_text("target")
+    first = world.snapshot()
+    (root / "a").write_text("live")
+    (root / "b").write_text("live")
+
+    def edit_and_fill() -> None:
+        (root / "b").write_bytes(EDIT)
+        room[0] = 0
+
+    at("snapshot.restore-intent-written", edit_and_fill)
+    with pytest.raises(RestoreInterrupted, match="No room"):
+        world.restore(first.id)
+    assert (root / "b").read_bytes() == EDIT
+    assert world.pending is not None
+    room[0] = 10**9
+    world.resume()
+    assert (root / "b").read_text() == "target"
+    assert EDIT in contents_of(world, "b")
+
+
+def test_a_failing_workspace_disk_interrupts_and_can_be_resumed(
+    root: Path, world: WorkspaceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        (root / name).write_text("target")
+    before = describe(root)
+    first = world.snapshot()
+    for name in ("a", "b"):
+        (root / name).write_text("live")
+
+    def failing(*_: object) -> int:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", failing)
+        with pytest.raises(RestoreInterrupted, match=r"Input/output error.*resume"):
+            world.restore(first.id)
+    assert world.pending is not None
+    world.resume()
+    assert not differences(before, describe(root))
+
+
+def test_power_durability_syncs_the_workspace_before_the_restore_is_done(
+    root: Path, open_world: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = open_world(durability="power")
+    (root / "a").write_text("target")
+    first = world.snapshot()
+    (root / "a").write_text("live")
+    pending: list[bool] = []
+    monkeypatch.setattr(
+        "agentrewind.snapshots.workspace.sync_file_system", lambda _: pending.append(world.pending is not None)
+    )
+    world.restore(first.id)
+    assert pending == [True]
+
+
+def test_a_root_that_is_something_else_by_now_is_said_so(root: Path, world: WorkspaceWorld) -> None:
+    world.snapshot()
+    root.rmdir()
+    root.symlink_to(root.parent)
+    with pytest.raises(StoreError, match="can't be opened as a directory any more"):
+        world.snapshot()

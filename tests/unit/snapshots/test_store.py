@@ -126,6 +126,15 @@ def test_snapshots_outlive_many_steps_and_whole_states(root: Path, store: Path, 
     assert len(whole) == 3
 
 
+def test_what_a_killed_process_left_half_written_is_cleared(store: Path, open_world: Open) -> None:
+    open_world().close()
+    (store / "index.0a0b0c0d.new").write_bytes(b"half")
+    open_world(lease=False)
+    assert list(store.glob("*.new"))
+    open_world()
+    assert not list(store.glob("*.new"))
+
+
 def test_the_index_is_only_a_cache(root: Path, store: Path, open_world: Open) -> None:
     world = open_world()
     (root / "a").write_text("a")
