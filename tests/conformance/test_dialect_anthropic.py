@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -110,7 +111,7 @@ class KeepsTheStopReason(AnthropicMessages):
 
 class MergesInPlace(AnthropicMessages):
     def with_messages(self, body, messages):
-        for before, after in zip(messages, messages[1:], strict=False):
+        for before, after in itertools.pairwise(messages):
             if before["role"] == after["role"] and isinstance(before["content"], list):
                 before["content"] += after["content"]
         return super().with_messages(body, messages)
@@ -130,7 +131,9 @@ class TakesErrorsForPings(AnthropicMessages):
 
 class AllowsLateResults(AnthropicMessages):
     def problems(self, messages):
-        return [problem for problem in super().problems(messages) if "result" not in problem and "stands" not in problem]
+        return [
+            problem for problem in super().problems(messages) if "result" not in problem and "stands" not in problem
+        ]
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,10 @@ class Responses:
         if not stream:
             return json.dumps({"error": {"message": "out of memory", "type": "server_error"}}).encode()
         begun = {"type": "response.created", "response": {"id": "resp_1", "output": [], "status": "in_progress"}}
-        failed = {"type": "response.failed", "response": {"error": {"code": "server_error", "message": "out of memory"}}}
+        failed = {
+            "type": "response.failed",
+            "response": {"error": {"code": "server_error", "message": "out of memory"}},
+        }
         return "".join(f"data: {json.dumps(event)}\n\n" for event in (begun, failed)).encode()
 
     def same(self, message):
@@ -96,7 +99,6 @@ class NamesNoAnswer(OpenAIResponses):
 class LeavesReasoningBehind(OpenAIResponses):
     def without_calls(self, response, names):
         return {**response, "output": [item for item in response["output"] if item.get("name") not in names]}
-
 
 
 class TakesTheIdOfAReasoningForItsMeaning(OpenAIResponses):

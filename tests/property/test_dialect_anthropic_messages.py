@@ -194,7 +194,8 @@ texts_ = st.text(min_size=1, max_size=5).filter(str.strip)
 messages = st.builds(
     lambda role, content: {"role": role, "content": content},
     st.sampled_from(["user", "assistant"]),
-    texts_ | st.lists(st.builds(lambda text: {"type": "text", "text": text, "cache_control": EPHEMERAL}, texts_), min_size=1),
+    texts_
+    | st.lists(st.builds(lambda text: {"type": "text", "text": text, "cache_control": EPHEMERAL}, texts_), min_size=1),
 )
 
 
@@ -216,7 +217,12 @@ def test_merging_loses_nothing_alternates_and_keeps_to_the_number_of_markers(ite
     sent = MESSAGES.with_messages(body, [{"role": "user", "content": "first"}, *items])
     assert blocks_of(sent["messages"])[1:] == blocks_of(items)
     assert refusal(sent) is None
-    marks = [(block, "cache_control" in block) for message in sent["messages"] for block in message["content"] if "type" in block]
+    marks = [
+        (block, "cache_control" in block)
+        for message in sent["messages"]
+        for block in message["content"]
+        if "type" in block
+    ]
     left = sum(marked for _, marked in marks)
     assert left == min(4 - elsewhere, sum(isinstance(item["content"], list) and len(item["content"]) for item in items))
     assert merged(sent["messages"]) == sent["messages"]

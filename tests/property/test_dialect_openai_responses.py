@@ -103,7 +103,9 @@ def test_deltas_may_be_cut_anywhere(text, args, thought, data):
         {"type": "message", "id": "msg_1", "role": "assistant", "content": []},
         {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": ""},
     ]
-    payloads = [{"type": "response.output_item.added", "output_index": at, "item": item} for at, item in enumerate(items)]
+    payloads = [
+        {"type": "response.output_item.added", "output_index": at, "item": item} for at, item in enumerate(items)
+    ]
     for kind, at, whole, index in (
         ("response.reasoning_summary_text", 0, thought, {"summary_index": 0}),
         ("response.output_text", 1, text, {"content_index": 0}),

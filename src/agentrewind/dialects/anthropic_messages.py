@@ -23,7 +23,9 @@ VOLATILE_VERSION = 1
 VOLATILE = frozenset({"cache_control", "caller", "citations", "parsed_output"})
 """Fields of a block that don't say which it is. Those of a message are its role and content; nothing else counts."""
 
-VOLATILE_BLOCKS = frozenset({"thinking", "redacted_thinking"})
+THINKING = frozenset({"thinking", "redacted_thinking"})
+
+VOLATILE_BLOCKS = THINKING
 """Blocks that harnesses drop from older turns."""
 
 VOLATILE_METADATA = frozenset({"user_id"})
@@ -32,8 +34,6 @@ VOLATILE_METADATA = frozenset({"user_id"})
 ROLES = frozenset({"system", "user", "assistant"})
 CACHE_MARKERS = 4
 """How many `cache_control` markers the provider allows in a request."""
-
-_THINKING = VOLATILE_BLOCKS
 
 
 class AnthropicMessages:
@@ -84,7 +84,7 @@ class AnthropicMessages:
 
     def with_tools(self, body: Json, specs: Sequence[ToolSpec]) -> Json:
         declared = self.tools(body)
-        names = {tool.get("name") for tool in declared if isinstance(tool, dict)}
+        names = [tool.get("name") for tool in declared if isinstance(tool, dict)]
         missing = [spec for spec in specs if spec.name not in names]
         return {**body, "tools": [*declared, *map(_declaration, missing)]} if missing else body
 
@@ -120,7 +120,7 @@ class AnthropicMessages:
         blocks = [block for block in response["content"] if not (_is_call(block) and block.get("name") in names)]
         if len(blocks) == len(response["content"]):
             return response
-        while blocks and blocks[-1].get("type") in _THINKING:
+        while blocks and blocks[-1].get("type") in THINKING:
             blocks.pop()
         left = {**response, "content": blocks}
         if not any(map(_is_call, blocks)) and response.get("stop_reason") == "tool_use":
@@ -314,7 +314,7 @@ def _is_blank(block: Json) -> bool:
 
 def _as_sent(block: Json) -> Json:
     """The block as a request may carry it: no nulls, an object as input. Thinking stays as it is, to the letter."""
-    if block["type"] in _THINKING:
+    if block["type"] in THINKING:
         return block
     kept = {key: value for key, value in block.items() if value is not None}
     if _is_call(block) and isinstance(block["input"], str):
@@ -358,7 +358,7 @@ def _form_problems(messages: Sequence[Message]) -> Iterator[str]:
 
 def _thinking_problems(messages: Sequence[Message]) -> Iterator[str]:
     for index, message in enumerate(messages):
-        thinking = [block for block in _blocks(message) if block.get("type") in _THINKING]
+        thinking = [block for block in _blocks(message) if block.get("type") in THINKING]
         if thinking and message.get("role") != "assistant":
             yield f"message {index}: thinking that is not the assistant's"
         if any(not block.get("signature" if block["type"] == "thinking" else "data") for block in thinking):

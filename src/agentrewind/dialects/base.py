@@ -96,7 +96,7 @@ class Dialect(Protocol):
         """Declare the tools (each once, after the harness's own, so that the provider's prompt cache keeps its hit)."""
 
     def params(self, body: Json) -> Json:
-        """All of the body but model, messages and tools, and but fields that differ from run to run (session ids)."""
+        """All of the body but model, messages, tools, and what the dialect lists as volatile (ids of a session)."""
 
     def streams(self, body: Json) -> bool: ...
 

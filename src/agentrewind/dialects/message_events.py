@@ -35,6 +35,7 @@ def assembled(body: bytes) -> Json:
         kind = payload.get("type") if payload is not None else None
         match kind:
             case "message_start":
+                answers.check("message", payload["message"], dict)
                 message.update(payload["message"])
             case "content_block_start":
                 blocks[payload["index"]] = _Block(payload["content_block"])

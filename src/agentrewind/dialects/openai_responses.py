@@ -115,7 +115,7 @@ class OpenAIResponses:
 
     def with_tools(self, body: Json, specs: Sequence[ToolSpec]) -> Json:
         declared = self.tools(body)
-        names = {tool.get("name") for tool in declared if isinstance(tool, dict)}
+        names = [tool.get("name") for tool in declared if isinstance(tool, dict)]
         missing = [spec for spec in specs if spec.name not in names]
         return {**body, "tools": [*declared, *map(_declaration, missing)]} if missing else body
 

@@ -10,7 +10,7 @@ from agentrewind.core.errors import ProviderError
 from agentrewind.dialects import answers
 
 _BEGUN = frozenset({"response.created", "response.queued", "response.in_progress"})
-_ENDED = frozenset({"response.completed", "response.incomplete", "response.done"})
+_ENDED = frozenset({"response.completed", "response.incomplete"})
 
 _GROWING = {
     "response.output_text.delta": ("content", "text"),
@@ -64,6 +64,7 @@ def assembled(body: bytes) -> Json:
         elif kind in _ENDED:
             return _with_items(payload["response"], items)
         elif kind in _BEGUN:
+            answers.check("response", payload["response"], dict)
             begun.update(payload["response"])
         elif "output_index" in payload:
             items.setdefault(payload["output_index"], _Item()).add(kind, payload)
@@ -100,6 +101,7 @@ class _Item:
             self._item = dict(payload["item"])
             self.done = kind == "response.output_item.done"
         elif kind in _PARTS:
+            answers.check("part", payload["part"], dict)
             self._parts(_PARTS[kind], payload)[payload[_INDEX[_PARTS[kind]]]] = dict(payload["part"])
         elif kind in _GROWING:
             place, field = _GROWING[kind]

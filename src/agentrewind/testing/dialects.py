@@ -249,7 +249,7 @@ class DialectContract:
             lambda body, _r, _m: dialect.params(body),
             lambda _b, response, _m: dialect.render(response, stream=True),
             lambda _b, response, _m: dialect.without_calls(response, NAMES),
-            lambda body, _r, said: dialect.with_messages(body, [*dialect.messages(body), *said, dialect.user("x")]),
+            lambda body, _r, said: dialect.with_messages(body, [*dialect.messages(body), dialect.user("x"), *said]),
             lambda body, _r, said: dialect.as_whole(body, said),
             lambda _b, _r, said: [dialect.canonical(message) for message in said],
             lambda _b, _r, said: dialect.problems(said),

@@ -106,7 +106,7 @@ def test_keys_models_and_unknown_paths():
         listed = httpx.get(f"{model.base_url}/models", headers=headers).json()
         assert [item["id"] for item in listed["data"]] == ["a", "b"]
         assert httpx.get(f"{model.base_url}/nothing", headers=headers).status_code == 404
-        assert httpx.post(f"{model.base_url}/responses", headers=headers, json={}).status_code == 404
+        assert httpx.post(f"{model.base_url}/embeddings", headers=headers, json={}).status_code == 404
         assert model.requests == []
 
 
