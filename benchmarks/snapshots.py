@@ -1,29 +1,36 @@
-"""Speed of our snapshots beside git, on the same trees with the same changes, alternating.
+"""Speed of our snapshots beside git: the same trees, the same changes, alternating, medians and ratios.
 
-    python benchmarks/snapshots.py [--files 1000 10000] [--rounds 7] [--json FILE]
+    python benchmarks/snapshots.py [--full] [--files 1000 10000] [--rounds 7] [--large] [--place DIR] [--json FILE]
 
 `git` is the best-tuned command line (index.version 4, untracked cache, preload, compression 1, fsync none; `add -A` and
-`write-tree`); `editors` is what editors run (`add -A`, `commit`, `rev-parse`). Both write to a repository of their own
-outside the tree. Medians of wall time and ratios to ours: never milliseconds alone. Ten changes are four edits in
-place, four by temporary-and-rename, one create, one delete.
+`write-tree`); `editors` is what editors run (`add -A`, `commit`, `rev-parse`). Each writes to a repository of its own
+outside the tree. `watched` and `scanning` are ours, with the kernel telling what changed and without; `durable` is
+watched, and survives a power loss when it returns (git's does not). Ten changes are four edits in place, four by
+temporary-and-rename, one create, one delete. A restore saves the present state first, with git as with us.
+
+The bars (design/snapshots.md, section 6) are ratios, never milliseconds. `--full` adds 100,000 files and 1 GB in large
+files, and takes half an hour; `--files 300000` shows what grows with the tree.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
+import platform
 import random
 import resource
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentrewind.snapshots.rules import PathRules
 from agentrewind.snapshots.workspace import WorkspaceWorld
 
 WORDS = [f"name_{number}" for number in range(4000)]
@@ -32,6 +39,20 @@ TUNED = {
     "core.looseCompression": "1", "core.fsync": "none", "gc.auto": "0", "core.excludesFile": "/dev/null",
     "core.attributesFile": "/dev/null",
 }  # fmt: skip
+SETTLE = 0.05
+MANY = 5000
+LARGE = 160 << 20
+BARS = {
+    "first 1000: git / watched": 4, "first 10000: git / watched": 3, "first 100000: git / watched": 3,
+    "ten 1000: git / watched": 20, "ten 1000: git / scanning": 2, "ten 10000: git / watched": 50,
+    "ten 100000: git / watched": 300, "ten 100000: git / durable": 30, "ten 100000: editors / watched": 400,
+    "ten 100000: git / scanning": 0.8, "idle 100000: git / watched": 1000, "restore ten 100000: git / watched": 150,
+    "restore 5000: git / watched": 2, "4 kB in 160 MB: git / watched": 10,
+}  # fmt: skip
+CEILINGS = {"store: watched / git": 0.4, "growth by 4 kB in 160 MB: watched / git": 0.05}
+
+
+# Trees and changes
 
 
 def text(rng: random.Random, size: int) -> bytes:
@@ -39,26 +60,38 @@ def text(rng: random.Random, size: int) -> bytes:
     return "\n".join(lines).encode()
 
 
-def make_tree(root: Path, files: int, seed: int = 1) -> None:
+def make_tree(root: Path, files: int, seed: int = 1) -> list[Path]:
     rng = random.Random(seed)
+    paths = []
     for number in range(files):
         path = root / f"pkg{number // 400}" / f"mod{number // 20 % 20}" / f"file_{number}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if number % 20 == 0:
+            path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text(rng, int(min(60_000, rng.lognormvariate(7.6, 1.0)))))
+        paths.append(path)
+    return paths
 
 
-def ten_changes(root: Path, rng: random.Random, step: int) -> None:
-    paths = sorted(root.rglob("file_*.py"))
-    chosen = rng.sample(paths, 9)
-    for path in chosen[:4]:
-        with path.open("ab") as file:
+def ten_changes(paths: list[Path], rng: random.Random, step: int) -> None:
+    """`paths` is kept up to date."""
+    chosen = rng.sample(range(len(paths)), 9)
+    for number in chosen[:4]:
+        with paths[number].open("ab") as file:
             file.write(b"# step %d\n" % step)
-    for path in chosen[4:8]:
+    for number in chosen[4:8]:
+        path = paths[number]
         fresh = path.with_suffix(".tmp")
         fresh.write_bytes(path.read_bytes() + b"# step %d\n" % step)
         fresh.replace(path)
-    chosen[8].unlink()
-    (chosen[0].parent / f"file_new_{step}.py").write_bytes(text(rng, 2000))
+    paths[chosen[8]].unlink()
+    paths[chosen[8]] = paths[chosen[0]].parent / f"file_new_{step}.py"
+    paths[chosen[8]].write_bytes(text(rng, 2000))
+
+
+def many_changes(paths: list[Path], rng: random.Random, step: int) -> None:
+    for number in rng.sample(range(len(paths)), min(MANY, len(paths))):
+        with paths[number].open("ab") as file:
+            file.write(b"# step %d\n" % step)
 
 
 class Git:
@@ -75,118 +108,276 @@ class Git:
         for key, value in TUNED.items() if tuned else ():
             self._run("config", key, value)
 
-    def _run(self, *arguments: str) -> None:
-        subprocess.run(["git", *arguments], env=self._env, check=True, stdout=subprocess.DEVNULL)
+    def _run(self, *arguments: str) -> str:
+        return subprocess.run(
+            ["git", *arguments], env=self._env, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout.strip()
 
-    def step(self) -> None:
+    def step(self) -> str:
         self._run("add", "-A")
         if self._tuned:
-            self._run("write-tree")
-        else:
-            self._run("commit", "-q", "--allow-empty", "-m", "step")
-            self._run("rev-parse", "HEAD")
+            return self._run("write-tree")
+        self._run("commit", "-q", "--allow-empty", "-m", "step")
+        return self._run("rev-parse", "HEAD")
+
+    def restore(self, tree: str) -> None:
+        self.step()
+        self._run("read-tree", "-u", "--reset", tree)
 
 
-def timed(act: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    act()
-    return time.perf_counter() - start
+# Measuring
+
+
+@dataclass(slots=True)
+class Case:
+    """One thing that several do: wall and CPU seconds of each round."""
+
+    name: str
+    wall: dict[str, list[float]] = field(default_factory=dict)
+    cpu: dict[str, list[float]] = field(default_factory=dict)
+
+    def time(self, who: str, act: Callable[[], object], *, keep: bool = True) -> None:
+        gc.collect()
+        gc.disable()
+        cpu, start = _cpu(), time.perf_counter()
+        act()
+        wall, cpu = time.perf_counter() - start, _cpu() - cpu
+        gc.enable()
+        if keep:
+            self.wall.setdefault(who, []).append(wall)
+            self.cpu.setdefault(who, []).append(cpu)
+
+    def ratios(self) -> dict[str, float]:
+        """Of the medians: how many times longer the others take."""
+        medians = {who: statistics.median(values) for who, values in self.wall.items()}
+        others = [who for who in medians if who in ("git", "editors")]
+        ours = [who for who in medians if who not in others]
+        return {f"{self.name}: {other} / {who}": medians[other] / medians[who] for other in others for who in ours}
+
+    def show(self) -> None:
+        shown = [
+            f"{who} {statistics.median(values) * 1000:,.2f} ms (cpu {statistics.median(self.cpu[who]) * 1000:,.2f})"
+            for who, values in self.wall.items()
+        ]
+        print(f"  {self.name}: {', '.join(shown)}", flush=True)
+
+
+def _cpu() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def size_of(directory: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in directory.rglob("*") if path.is_file())
 
 
-def first_snapshots(place: Path, files: int, rounds: int) -> dict[str, list[float]]:
-    tree = place / "first"
+def open_world(tree: Path, store: Path, **options: str) -> WorkspaceWorld:
+    """Each with leases of its own, so that several can be compared on one tree."""
+    return WorkspaceWorld.open(tree, store, lease_dir=store.with_name(store.name + "-leases"), **options)
+
+
+# The cases
+
+
+def first(place: Path, files: int, rounds: int) -> tuple[list[Case], dict[str, float]]:
+    tree = place / "tree"
     make_tree(tree, files)
-    times: dict[str, list[float]] = {"ours": [], "git": [], "editors": []}
+    case = Case(f"first {files}")
     sizes: dict[str, int] = {}
     for number in range(rounds + 1):
-        stores = {name: place / f"{name}-{number}" for name in times}
-        world = WorkspaceWorld.open(tree, stores["ours"], rules=PathRules(), lease_dir=place / "leases")
-        acts = {
-            "ours": world.snapshot,
-            "git": Git(tree, stores["git"], tuned=True).step,
-            "editors": Git(tree, stores["editors"], tuned=False).step,
-        }
-        for name, act in acts.items():
-            spent = timed(act)
-            if number:  # the first round warms the caches
-                times[name].append(spent)
-        world.close()
+        keep = number > 0  # the first round warms the caches
+        stores = {name: place / f"{name}-{number}" for name in ("watched", "git", "editors")}
+        with open_world(tree, stores["watched"]) as world:
+            case.time("watched", world.snapshot, keep=keep)
+        case.time("git", Git(tree, stores["git"], tuned=True).step, keep=keep)
+        case.time("editors", Git(tree, stores["editors"], tuned=False).step, keep=keep)
         sizes = {name: size_of(store) for name, store in stores.items()}
         for store in stores.values():
             shutil.rmtree(store)
-    print(f"    store after the first, to git's: {sizes['ours'] / sizes['git']:.2f}")
-    return times
+    case.show()
+    return [case], {"store: watched / git": sizes["watched"] / sizes["git"]}
 
 
-def steady(place: Path, files: int, rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+def steady(place: Path, files: int, rounds: int) -> tuple[list[Case], dict[str, float]]:
     rng = random.Random(2)
-    tree = place / "steady"
-    make_tree(tree, files)
-    world = WorkspaceWorld.open(tree, place / "ours", rules=PathRules(), lease_dir=place / "leases")
-    git = Git(tree, place / "git", tuned=True)
-    editors = Git(tree, place / "editors", tuned=False)
-    acts = {"ours": world.snapshot, "git": git.step, "editors": editors.step}
-    for act in acts.values():
-        act()
-    changed: dict[str, list[float]] = {name: [] for name in acts}
-    idle: dict[str, list[float]] = {name: [] for name in acts}
-    for number in range(rounds + 1):
-        ten_changes(tree, rng, number)
-        time.sleep(0.05)
-        for name, act in acts.items():
-            (changed[name] if number else []).append(timed(act))
-        time.sleep(0.05)
-        for name, act in acts.items():
-            (idle[name] if number else []).append(timed(act))
-    world.close()
-    return changed, idle
+    tree = place / "tree"
+    paths = make_tree(tree, files)
+    ten, idle = Case(f"ten {files}"), Case(f"idle {files}")
+    with (
+        open_world(tree, place / "watched") as watched,
+        open_world(tree, place / "durable", durability="power") as durable,
+        open_world(tree, place / "scanning", detector="scan") as scanning,
+    ):
+        acts: dict[str, Callable[[], object]] = {
+            "watched": watched.snapshot, "git": Git(tree, place / "git", tuned=True).step, "durable": durable.snapshot,
+            "editors": Git(tree, place / "editors", tuned=False).step, "scanning": scanning.snapshot,
+        }  # fmt: skip
+        for act in acts.values():
+            act()
+        for number in range(rounds + 1):
+            ten_changes(paths, rng, number)
+            time.sleep(SETTLE)
+            for who, act in acts.items():
+                ten.time(who, act, keep=number > 0)
+            time.sleep(SETTLE)
+            for who, act in acts.items():
+                idle.time(who, act, keep=number > 0)
+        assert watched.snapshot("the last").coverage.found_by == "watch"
+        assert watched.audit() == 0
+    ten.show()
+    idle.show()
+    return [ten, idle], {}
 
 
-def restores(place: Path, files: int, rounds: int) -> list[float]:
+def restores(
+    place: Path, files: int, rounds: int, name: str, change: Callable[[list[Path], random.Random, int], None]
+) -> tuple[list[Case], dict[str, float]]:
     rng = random.Random(3)
-    tree = place / "restores"
-    make_tree(tree, files)
-    spent = []
-    with WorkspaceWorld.open(tree, place / "store-restores", lease_dir=place / "leases") as world:
-        target = world.snapshot().id
+    tree = place / "tree"
+    paths = make_tree(tree, files)
+    case = Case(name)
+    git = Git(tree, place / "git", tuned=True)
+    with open_world(tree, place / "watched") as world:
+        target, wanted = world.snapshot().id, git.step()
+        for number in range(rounds + 1):
+            there = list(paths)
+            change(there, rng, number)
+            time.sleep(SETTLE)
+            case.time("watched", lambda: world.restore(target), keep=number > 0)
+            git.step()
+            there = list(paths)
+            change(there, rng, number + 1000)
+            time.sleep(SETTLE)
+            case.time("git", lambda: git.restore(wanted), keep=number > 0)
+            world.restore(target)  # the times as well, which git leaves
+            git.step()
+    case.show()
+    return [case], {}
+
+
+def large(place: Path, sizes: list[int], rounds: int) -> tuple[list[Case], dict[str, float]]:
+    """4 kB in the middle of the first of some large files."""
+    rng = random.Random(4)
+    tree = place / "tree"
+    tree.mkdir()
+    for number, size in enumerate(sizes):
+        with (tree / f"large-{number}.bin").open("wb") as file:
+            for _ in range(size >> 20):
+                file.write(rng.randbytes(1 << 20))
+    case = Case("4 kB in 160 MB")
+    git = Git(tree, place / "git", tuned=True)
+    with open_world(tree, place / "watched") as world:
+        acts: dict[str, Callable[[], object]] = {"watched": world.snapshot, "git": git.step}
+        begin = Case(f"first {sum(sizes) >> 20} MB in {len(sizes)}")
+        for who, act in acts.items():
+            begin.time(who, act)
+        begin.show()
+        before = {who: size_of(place / who) for who in acts}
         for number in range(rounds):
-            ten_changes(tree, rng, number)
-            time.sleep(0.05)
-            spent.append(timed(lambda: world.restore(target)))
-    return spent
+            with (tree / "large-0.bin").open("r+b") as file:
+                file.seek((number * 7 + 3) << 20)
+                file.write(rng.randbytes(4096))
+            time.sleep(SETTLE)
+            for who, act in acts.items():
+                case.time(who, act)
+        growth = {who: (size_of(place / who) - before[who]) / rounds for who in acts}
+    case.show()
+    return [case], {"growth by 4 kB in 160 MB: watched / git": growth["watched"] / growth["git"]}
 
 
-def show(case: str, times: dict[str, list[float]]) -> dict[str, float]:
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    ratios = {name: medians[name] / medians["ours"] for name in medians if name != "ours"}
-    line = ", ".join(f"{name} {value * 1000:.1f} ms" for name, value in medians.items())
-    print(f"  {case}: {line}; " + ", ".join(f"{name} / ours {ratio:.1f}" for name, ratio in ratios.items()))
-    return {f"{case} {name}": ratio for name, ratio in ratios.items()}
+def memory(place: Path, files: int) -> dict[str, float]:
+    """In a process of its own: what it holds when it watches, per file, and at its peak."""
+    make_tree(place / "tree", files)
+    done = subprocess.run(
+        [sys.executable, __file__, "--memory-of", place / "tree"], check=True, stdout=subprocess.PIPE, text=True
+    )
+    found: dict[str, float] = json.loads(done.stdout)
+    print(f"  memory {files}: {', '.join(f'{name} {value:,.0f}' for name, value in found.items())}", flush=True)
+    return {f"memory {files}: {name}": value for name, value in found.items()}
+
+
+def memory_of(tree: Path) -> None:
+    before = _resident()
+    with open_world(tree, tree.with_name("store")) as world:
+        entries = world.snapshot().coverage.entries
+        time.sleep(SETTLE)
+        (tree / "one more").write_text("x")
+        world.snapshot()
+        gc.collect()
+        steady = _resident() - before
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    print(json.dumps({"steady bytes a path": steady / entries, "peak bytes a path": peak / entries}))
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+# All of it
+
+
+def verdicts(ratios: dict[str, float]) -> dict[str, str]:
+    found = {}
+    for name, value in ratios.items():
+        if name in BARS:
+            found[name] = f"{value:,.2f} >= {BARS[name]}: {'met' if value >= BARS[name] else 'MISSED'}"
+        elif name in CEILINGS:
+            found[name] = f"{value:,.3f} <= {CEILINGS[name]}: {'met' if value <= CEILINGS[name] else 'MISSED'}"
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, nargs="+", default=[1000, 10000])
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--large", action="store_true", help="1 GB in large files instead of 160 MB")
+    parser.add_argument("--full", action="store_true", help="100,000 files as well, and --large")
+    parser.add_argument("--only", nargs="+", default=["first", "steady", "restores", "large", "memory"])
+    parser.add_argument("--place", type=Path, help="where the trees are made (default: the temporary directory)")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--memory-of", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    found: dict[str, dict[str, float]] = {}
-    for files in options.files:
-        print(f"{files} files")
-        with tempfile.TemporaryDirectory() as name:
-            place = Path(name)
-            ratios = show("first", first_snapshots(place / "a", files, options.rounds))
-            changed, idle = steady(place / "b", files, options.rounds)
-            ratios |= show("ten changes", changed) | show("nothing changed", idle)
-            print(f"  restore of ten: {statistics.median(restores(place / 'c', files, options.rounds)) * 1000:.1f} ms")
-            found[str(files)] = ratios
-    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+    if options.memory_of:
+        memory_of(options.memory_of)
+        return
+    sizes = [*options.files, 100_000] if options.full else options.files
+    jobs: list[tuple[str, Callable[[Path], tuple[list[Case], dict[str, float]]]]] = []
+    for files in sizes:
+        jobs += [
+            ("first", lambda place, files=files: first(place, files, options.rounds)),
+            ("steady", lambda place, files=files: steady(place, files, options.rounds)),
+            ("restores", lambda place, files=files: restores(
+                place, files, options.rounds, f"restore ten {files}", ten_changes
+            )),
+            ("memory", lambda place, files=files: ([], memory(place, files))),
+        ]  # fmt: skip
+    big = [LARGE] * 6 if options.large or options.full else [LARGE]
+    jobs += [
+        ("restores", lambda place: restores(place, max(sizes), options.rounds, f"restore {MANY}", many_changes)),
+        ("large", lambda place: large(place, big, options.rounds)),
+    ]
+    ratios: dict[str, float] = {}
+    cases: list[Case] = []
+    for name, job in jobs:
+        if name in options.only:
+            with tempfile.TemporaryDirectory(dir=options.place) as scratch:
+                found, extra = job(Path(scratch))
+            cases += found
+            ratios |= extra
+            for case in found:
+                ratios |= case.ratios()
+    judged = verdicts(ratios)
+    print("\n".join(f"  {name}: {verdict}" for name, verdict in judged.items()))
     if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
+        told = {
+            "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+            "git": subprocess.run(["git", "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip(),
+            "rounds": options.rounds,
+            "seconds": {case.name: {"wall": case.wall, "cpu": case.cpu} for case in cases},
+            "ratios": ratios,
+            "bars": judged,
+        }
+        options.json.write_text(json.dumps(told, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentrewind.core.errors import SnapshotNotFound
+from agentrewind.core.errors import SnapshotNotFound, StoreError, UsageError
 from agentrewind.core.world import Capabilities, Changes, RestoreReport, Snapshot, SnapshotId, Verification
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from agentrewind.testing.snapshots import SnapshotContract
+from tests.unit.snapshots.crafting import craft
+from tests.unit.snapshots.test_hostile_snapshots import HOSTILE
 
 
 class TestWorkspaceWorld(SnapshotContract):
@@ -21,6 +23,9 @@ class TestWorkspaceWorld(SnapshotContract):
 
     def open_world(self, root: Path, store: Path) -> WorkspaceWorld:
         return WorkspaceWorld.open(root, store)
+
+    def hostile(self, store: Path) -> list[SnapshotId]:
+        return [craft(store, state) for state in HOSTILE.values()]
 
 
 class Broken(WorkspaceWorld):
@@ -140,7 +145,8 @@ class SharesTheWorkspace(Broken):
 
     @classmethod
     def open(cls, root: Path, store: Path, **options: Any) -> WorkspaceWorld:
-        return super().open(root, store, lease_dir=root.parent / f"leases-{os.urandom(4).hex()}", **options)
+        own = root.parent / f"own-{os.urandom(4).hex()}"
+        return super().open(root, own / "store", lease_dir=own / "leases", **options)
 
 
 class SeesNoDifference(Broken):
@@ -184,7 +190,7 @@ class KeepsQuietAboutAttributes(Broken):
 
 class CanDoNothing(Broken):
     meant = "test_some_capability_is_declared"
-    capabilities = Capabilities(*(False,) * 9)
+    capabilities = Capabilities(*(False,) * len(fields(Capabilities)))
 
 
 class ForgetsToFinish(Broken):
@@ -216,11 +222,133 @@ class TrustsTheClock(Broken):
         return self.last
 
 
+class OverwritesDrift(Broken):
+    """Knows the word and doesn't heed it, as tools do that put a checkpoint back with one command."""
+
+    meant = "test_drift_is_kept_where_that_is_asked_for"
+
+    def restore(self, snapshot: SnapshotId, **options: Any) -> RestoreReport:
+        return super().restore(snapshot, **{**options, "keep_drift": False})
+
+
+class KeepsWhatItWasToldNotTo(Broken):
+    meant = "test_drift_is_made_equal_where_it_is_not_to_be_kept"
+
+    def restore(self, snapshot: SnapshotId, **options: Any) -> RestoreReport:
+        return super().restore(snapshot, **{**options, "keep_drift": True})
+
+
+class LosesDrift(Broken):
+    """Names a live snapshot that hasn't what the person wrote."""
+
+    meant = "test_drift_is_kept_where_that_is_asked_for"
+
+    def restore(self, snapshot: SnapshotId, **options: Any) -> RestoreReport:
+        return replace(super().restore(snapshot, **options), live=self.snapshots()[0].id)
+
+
+class SaysNothingOfDrift(Broken):
+    meant = "test_drift_is_told_either_way"
+
+    def restore(self, snapshot: SnapshotId, **options: Any) -> RestoreReport:
+        return replace(super().restore(snapshot, **options), drift=())
+
+
+class RefusesToKeepDrift(Broken):
+    """Declares what it can't do."""
+
+    meant = "test_drift_is_kept_where_that_is_asked_for"
+
+    def restore(self, snapshot: SnapshotId, **options: Any) -> RestoreReport:
+        if options.get("keep_drift"):
+            raise UsageError("not here")
+        return super().restore(snapshot, **options)
+
+
+class BelievesEverything(Broken):
+    """Makes what a snapshot says, whoever wrote it."""
+
+    meant = "test_a_hostile_snapshot_is_refused_whole"
+
+    def restore(self, snapshot: SnapshotId, **options: Any) -> RestoreReport:
+        try:
+            return super().restore(snapshot, **options)
+        except StoreError:
+            (self.root.parent / "outside" / "planted").write_text("planted")
+            raise
+
+
+class SkipsWhatItDoesNotLike(Broken):
+    """Takes of a hostile snapshot what looks fine."""
+
+    meant = "test_a_hostile_snapshot_is_refused_whole"
+
+    def restore(self, snapshot: SnapshotId, **options: Any) -> RestoreReport:
+        try:
+            return super().restore(snapshot, **options)
+        except StoreError:
+            return RestoreReport(snapshot, self.snapshot().id)
+
+
+class KeepsQuietAboutSockets(Broken):
+    meant = "test_a_socket_is_named_and_left_alone"
+
+    def snapshot(self, label: str = "") -> Snapshot:
+        found = super().snapshot(label)
+        return replace(found, coverage=replace(found.coverage, excluded=()))
+
+
+class RemovesSockets(Broken):
+    meant = "test_a_socket_is_named_and_left_alone"
+
+    def restore(self, snapshot: SnapshotId, **options: Any) -> RestoreReport:
+        report = super().restore(snapshot, **options)
+        for path in self.root.iterdir():
+            if path.is_socket():
+                path.unlink()
+        return report
+
+
+class CountsNothing(Broken):
+    meant = "test_what_is_counted_is_there"
+
+    def snapshot(self, label: str = "") -> Snapshot:
+        found = super().snapshot(label)
+        return replace(found, coverage=replace(found.coverage, bytes=0))
+
+
+class MakesFilesOfPipes(Broken):
+    meant = "test_pipes_come_back_or_are_named"
+
+    def restore(self, snapshot: SnapshotId, **options: Any) -> RestoreReport:
+        report = super().restore(snapshot, **options)
+        for path in self.root.iterdir():
+            if path.is_fifo():
+                path.unlink()
+                path.touch()
+        return report
+
+
+class FollowsLinks(Broken):
+    meant = "test_links_come_back_whatever_they_name"
+
+    def restore(self, snapshot: SnapshotId, **options: Any) -> RestoreReport:
+        report = super().restore(snapshot, **options)
+        for path in self.root.iterdir():
+            if path.is_symlink() and path.exists():
+                where = path.resolve()
+                path.unlink()
+                path.symlink_to(where)
+        return report
+
+
 BROKEN = [
     ForgetsTimes, RoundsTimes, WritesThroughLinks, SavesNothingFirst, MakesUpSnapshots, RewritesEverything,
     ReplacesEverything, KnowsOneState, WidensModes, BreaksLinks, RehearsesInEarnest, TreatsBytesAsText,
     SharesTheWorkspace, SeesNoDifference, TrustsItself, SkipsNestedRepositories, DropsEmptyDirectories,
-    KeepsQuietAboutAttributes, CanDoNothing, ForgetsToFinish, ForgetsItsLabels, TrustsTheClock,
+    KeepsQuietAboutAttributes, CanDoNothing, ForgetsToFinish, ForgetsItsLabels, TrustsTheClock, OverwritesDrift,
+    KeepsWhatItWasToldNotTo, LosesDrift, SaysNothingOfDrift, RefusesToKeepDrift, BelievesEverything,
+    SkipsWhatItDoesNotLike, KeepsQuietAboutSockets, RemovesSockets, CountsNothing, MakesFilesOfPipes, FollowsLinks,
 ]  # fmt: skip
 
 
@@ -232,7 +360,10 @@ def test_a_broken_backend_is_caught_by_the_check_meant_for_it(tmp_path: Path, br
         def open_world(self, root: Path, store: Path) -> WorkspaceWorld:
             return broken.open(root, store)
 
+        def hostile(self, store: Path) -> list[SnapshotId]:
+            return [craft(store, HOSTILE["a file below a link"])]
+
     root = tmp_path / "workspace"
     root.mkdir()
     with pytest.raises((AssertionError, pytest.fail.Exception)):
-        getattr(Contract(), broken.meant)(root)
+        getattr(Contract(), broken.meant)(root, **({"keep": True} if broken.meant.endswith("either_way") else {}))

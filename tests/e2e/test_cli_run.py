@@ -148,6 +148,25 @@ def test_no_key_is_kept_anywhere(told):
             assert KEY.encode() not in path.read_bytes(), path
 
 
+def test_no_secret_is_printed_or_becomes_a_name(here):
+    said = "APP_SECRET=hunter2hunter2"
+    steps = [
+        call("shell", {"command": f"cat .env; echo {said} > a.txt; echo FAIL; cat a.txt"}),
+        say(f"It was {said}."),
+        fail(400, f"no {said}, no {KEY}"),
+    ]
+    with ScriptedModel(steps) as model:
+        task = "HUNTER2HUNTER2 hunter2hunter2: log in with it"
+        done = here.run(model.base_url, "--check", f"echo FAIL {said}; exit 1", task=task, COLUMNS="300")
+        again = here.cli("resume", "last", COLUMNS="300")
+    shown = done.stdout + done.stderr + again.stdout + again.stderr
+    assert done.returncode == 1
+    assert "[redacted" in shown
+    assert "hunter2" not in shown.lower()
+    assert KEY not in shown
+    assert not [path for path in here.home.rglob("*") if "hunter2" in path.name]
+
+
 def test_log_shows_the_tree(told):
     here, _, _ = told
     shown = here.cli("log", "last").stdout
@@ -428,7 +447,7 @@ def test_a_second_run_in_a_workspace_is_refused_while_the_first_is_alive(here, t
     assert first.returncode == 130, err
     assert "Traceback" not in err
     (run,) = here.json("runs")
-    assert (run["state"], run["reason"]) == ("failed", "interrupted")
+    assert run["state"] == run["reason"] == "interrupted"
 
 
 # --- after a crash ----------------------------------------------------------------------------------------------------

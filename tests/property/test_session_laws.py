@@ -11,7 +11,9 @@ from agentrewind.core.budgets import UNLIMITED
 from agentrewind.core.records import Rewound
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.engine.offline import resume_point
+from agentrewind.engine.reset import ResetSession
 from agentrewind.engine.session import Session
+from agentrewind.engine.signal import RewindSignal
 from tests.unit.engine.wire import Harness, Provider, answer
 from tests.unit.engine.worlds import MemoryLog, MemoryWorld
 
@@ -128,3 +130,32 @@ def test_a_run_that_is_seeded_again_after_a_crash_keeps_the_laws(before, after) 
     second.harness = Harness(second.session, second.world)
     second.harness.messages = list(point.seed)
     second.play(after)
+
+
+class ResetLaw(Law):
+    """A harness that begins again with the restored conversation whenever it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session = ResetSession(self.log, self.world, [OpenAIChat()], budget=UNLIMITED)
+        self.harness = Harness(self.session, self.world)
+
+    def play(self, moves: list[tuple[str, int]]) -> None:
+        turns = [self.turn(move) for move in [*moves, ("end", 0)]]
+        while turns:
+            provider = Provider(turns)
+            try:
+                self.harness.step(provider)
+            except RewindSignal:
+                self.harness = Harness(self.session, self.world)
+                self.harness.messages = list(self.session.restored())
+            turns = provider.turns
+            if self.harness.messages[-1]["role"] == "assistant":
+                self.harness.messages.append({"role": "user", "content": f"go on {self.count}"})
+
+
+@settings(max_examples=150, deadline=None)
+@given(MOVES)
+def test_a_harness_that_is_given_the_restored_conversation_keeps_the_laws(moves) -> None:
+    law = ResetLaw()
+    law.play(moves)

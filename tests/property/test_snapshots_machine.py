@@ -9,6 +9,7 @@ import shutil
 import stat
 import tempfile
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from agentrewind.snapshots.site import Detection
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from tests.trees import describe, differences
 from tests.unit.snapshots.plain_user import as_plain_user
@@ -35,6 +37,8 @@ numbers = st.integers(0, 1_000_000)
 
 
 class Workspaces(RuleBasedStateMachine):
+    detector: ClassVar[Detection] = "auto"
+
     def __init__(self) -> None:
         super().__init__()
         self.place = Path(tempfile.mkdtemp(prefix="agentrewind-machine-"))
@@ -54,7 +58,7 @@ class Workspaces(RuleBasedStateMachine):
         shutil.rmtree(self.place)
 
     def _open(self) -> WorkspaceWorld:
-        return WorkspaceWorld.open(self.root, self.place / "store")
+        return WorkspaceWorld.open(self.root, self.place / "store", detector=self.detector)
 
     def _outside(self) -> tuple[object, ...]:
         info = self.outside.stat()
@@ -221,6 +225,32 @@ class Workspaces(RuleBasedStateMachine):
         self.states.setdefault(self.world.snapshot().id, now)
 
     @precondition(lambda self: self.states)
+    @rule(number=numbers, other=numbers, rehearse=st.booleans())
+    def restore_all_but_drift(self, number: int, other: int, rehearse: bool) -> None:
+        ids = sorted(self.states)
+        target, since = ids[number % len(ids)], ids[other % len(ids)]
+        before = describe(self.root)
+        if rehearse:
+            planned = self.world.restore(target, keep_drift=True, since=since, dry_run=True)
+            assert not differences(before, describe(self.root))
+        report = self.world.restore(target, keep_drift=True, since=since)
+        now = describe(self.root)
+        assert report.verified
+        assert report.live is not None
+        assert not differences(self.states.setdefault(report.live, before), before)
+        kept = {gap.path or "." for gap in report.kept}
+        drift = {
+            path for path in {*before, *self.states[since]} if _own(before, path) != _own(self.states[since], path)
+        }
+        for path in {*before, *now, *self.states[target]}:
+            wanted = before if path in drift | kept else self.states[target]
+            assert _own(now, path) == _own(wanted, path), (path, path in drift, path in kept)
+        assert kept <= drift | {path for path in kept if _holds_or_lies_below(path, drift)}
+        assert not rehearse or {act.path for act in planned.acts} == {act.path for act in report.acts}
+        assert not self.world.restore(target, keep_drift=True, since=since).acts
+        self.states.setdefault(self.world.snapshot().id, now)
+
+    @precondition(lambda self: self.states)
     @rule(number=numbers, other=numbers)
     def compare(self, number: int, other: int) -> None:
         ids = sorted(self.states)
@@ -257,10 +287,22 @@ class Workspaces(RuleBasedStateMachine):
         assert self._outside() == self.outside_state
 
 
+def _own(tree: Tree, path: str) -> dict[str, object]:
+    """What a path is by itself: without its other names, and a directory without its time."""
+    facts = {name: value for name, value in tree.get(path, {}).items() if name != "links"}
+    if facts.get("kind") == stat.S_IFDIR:
+        facts.pop("mtime")
+    return facts
+
+
+def _holds_or_lies_below(path: str, drift: set[str]) -> bool:
+    return any(path == "." or other.startswith(path + "/") or path.startswith(other + "/") for other in drift)
+
+
 _ALL = tuple(HealthCheck)
 
 TestWorkspaces = Workspaces.TestCase
-TestWorkspaces.settings = settings(max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=_ALL)
+TestWorkspaces.settings = settings(max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=_ALL)
 
 
 def _run(examples: int) -> None:
@@ -275,14 +317,35 @@ def _run(examples: int) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests already run as a plain user")
 def test_the_same_holds_for_a_plain_user() -> None:
     _run(2)  # everything is imported, while we may read it
-    as_plain_user(lambda: _run(40))
+    as_plain_user(lambda: _run(15))
+
+
+class Scanned(Workspaces):
+    detector = "scan"
+
+
+TestWorkspacesScanned = Scanned.TestCase
+TestWorkspacesScanned.settings = settings(
+    max_examples=20, stateful_step_count=40, deadline=None, suppress_health_check=_ALL
+)
 
 
 class Longer(Workspaces):
     pass
 
 
-TestWorkspacesAtLength = pytest.mark.slow(pytest.mark.timeout(1800)(Longer.TestCase))
+HISTORIES = int(os.environ.get("AGENTREWIND_HISTORIES", "600"))
+"""How many random histories the long form goes through: `make fidelity` says 10,000."""
+
+TestWorkspacesAtLength = pytest.mark.slow(pytest.mark.timeout(0)(Longer.TestCase))
 TestWorkspacesAtLength.settings = settings(
-    max_examples=600, stateful_step_count=60, deadline=None, suppress_health_check=_ALL
+    max_examples=HISTORIES, stateful_step_count=60, deadline=None, suppress_health_check=_ALL, database=None
 )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.skipif(os.geteuid() != 0, reason="the tests already run as a plain user")
+def test_the_same_holds_at_length_for_a_plain_user() -> None:
+    _run(2)
+    as_plain_user(lambda: _run(max(HISTORIES // 4, 1)))

@@ -25,9 +25,11 @@ from agentrewind.cli.demo_world.proofs import CRITERIA, Evidence, Proof, of_fail
 from agentrewind.cli.demo_world.story import Story
 from agentrewind.cli.log import show
 from agentrewind.cli.screen import glyphs, out
+from agentrewind.cli.signals import ending_in_order
 from agentrewind.cli.text import duration, printable
 from agentrewind.compose.agents import AGENTS, Keep, RunSettings, Watcher, harness_by_name, start
 from agentrewind.compose.home import Home
+from agentrewind.compose.places import named as named_directory
 from agentrewind.compose.places import workspace_path
 from agentrewind.compose.runs import Run
 from agentrewind.core.errors import UsageError
@@ -90,7 +92,10 @@ def _workspace(named: str | None, home: Home) -> Path:
     Raises:
         UsageError: the directory that was named can't be one. What was there before is as it was.
     """
-    path = Path(named) if named else Path(tempfile.mkdtemp(prefix="agentrewind-demo-")) / "shelfmark"
+    if named is None:
+        path = Path(tempfile.mkdtemp(prefix="agentrewind-demo-")) / "shelfmark"
+    else:
+        path = named_directory(named, "workspace")
     fresh = not path.exists()
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -114,7 +119,7 @@ def _play(home: Home, settings: RunSettings, root: Path) -> int:
     environ = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
     environ["PATH"] = _search_path()
     begun = time.monotonic()
-    with ScriptedModel(policy) as model, _no_proxy():
+    with ScriptedModel(policy) as model, _no_proxy(), ending_in_order():
         watcher = Watcher(happened=Story(console).tell)
         finished = start(home, replace(settings, base_url=model.base_url), root, environ=environ, watcher=watcher)
     took = time.monotonic() - begun

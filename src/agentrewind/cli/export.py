@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.text import as_json, plural, printable
 from agentrewind.compose.home import Home
+from agentrewind.compose.places import named
 from agentrewind.journal.export import export_records
 from agentrewind.journal.reader import read_run
 
@@ -20,17 +19,17 @@ from agentrewind.journal.reader import read_run
     "directory",
     metavar="DIR",
     required=True,
-    type=click.Path(path_type=Path),
     help="A directory that doesn't exist yet.",
 )
 @json_option
-def command(ref: str, directory: Path, as_object: bool) -> None:
+def command(ref: str, directory: str, as_object: bool) -> None:
     """Write every step of a run as one JSON line, with its messages in full: one file a branch."""
     home = Home.of()
     run_id = home.find(ref)
-    export_records(read_run(home.run_dir(run_id)), directory)
-    files = sorted(path.name for path in directory.iterdir())
+    to = named(directory, "directory for the records")
+    export_records(read_run(home.run_dir(run_id)), to)
+    files = sorted(path.name for path in to.iterdir())
     if as_object:
-        print(as_json({"run": run_id, "directory": str(directory), "files": files}))
+        print(as_json({"run": run_id, "directory": str(to), "files": files}))
     else:
-        print(f"Wrote {plural(len(files), 'branch', 'branches')} of {run_id} to {printable(str(directory))}.")
+        print(f"Wrote {plural(len(files), 'branch', 'branches')} of {run_id} to {printable(str(to))}.")

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from agentrewind.cli.facts import run_facts
 from agentrewind.cli.screen import Glyphs, ProgressLine, err, glyphs, out, progress, sentence
-from agentrewind.cli.summary import headline, totals
+from agentrewind.cli.signals import ending_in_order
+from agentrewind.cli.summary import goes_on, going_on, headline, totals
 from agentrewind.cli.text import as_json, duration, listed, one_line, path_name, plural, printable
 from agentrewind.compose.agents import Finished, Watcher
 from agentrewind.compose.runs import Run, open_run
@@ -37,7 +38,8 @@ class Follower:
         if as_object:
             print(as_json(run_facts(open_run(self.run_id))))
         else:
-            told = "The run is kept: `agentrewind log last` shows it, `agentrewind resume last` goes on."
+            way = goes_on(open_run(self.run_id))
+            told = f"The run is kept: `agentrewind log last` shows it, {way}."
             self._print(Text(told, style="dim"), whole=True)
 
     def _began(self, run_id: str) -> None:
@@ -55,8 +57,8 @@ class Follower:
             self._print(line, whole=False)
 
     def _print(self, line: Text, *, whole: bool) -> None:
-        """A reader who has left doesn't end the run."""
-        with suppress(BrokenPipeError):
+        """A reader who has left, or has no room for what is said, doesn't end the run."""
+        with suppress(OSError):
             self.progress.clear()
             if whole or not self.console.is_terminal:
                 sentence(line, self.console)
@@ -114,7 +116,7 @@ def _verdict(verdict: Judged, signs: Glyphs) -> Text:
 
 def follow(work: Callable[[Watcher], Finished], *, as_object: bool) -> int:
     """Do the work, show it, sum it up; the exit code: 0 where the run ended well, else 1."""
-    with progress("looking at the workspace") as line:
+    with progress("looking at the workspace") as line, ending_in_order():
         follower = Follower(line)
         try:
             finished = work(follower.watcher())
@@ -131,10 +133,10 @@ def _conclude(run_id: str, *, as_object: bool) -> None:
     if as_object:
         print(as_json(run_facts(run)))
     else:
-        _summary(run, out())
+        summary(run, out())
 
 
-def _summary(run: Run, console: Console) -> None:
+def summary(run: Run, console: Console) -> None:
     """How it ended, what it took, where it is, what one can do next."""
     console.print()
     sentence(headline(run), console)
@@ -149,8 +151,8 @@ def _summary(run: Run, console: Console) -> None:
 
 def _next(run: Run) -> str:
     commands = ["agentrewind log last"]
-    if run.state != "done":
-        commands.append("agentrewind resume last")
+    if run.state != "done" and going_on(run):
+        commands.append(going_on(run))
     if run.tree.moves:
         commands.append("agentrewind undo last")
     return ", ".join(f"`{command}`" for command in commands)

@@ -11,6 +11,8 @@ from agentrewind import __version__
 COMMANDS = {
     "demo": "See a run go wrong, go back and succeed: no key, no network.",
     "run": "Run an agent on a task, with every step recoverable.",
+    "exec": "Run any agent program, with every step recoverable.",
+    "proxy": "Record programs that are started elsewhere, through a local address.",
     "resume": "Go on with a run that a crash cut off.",
     "runs": "List the runs.",
     "log": "Show the tree of a run: branches, checkpoints, rewinds.",
@@ -22,6 +24,7 @@ COMMANDS = {
     "check": "Check the journal of a run and its snapshots.",
     "export": "Write a run out as plain JSON lines.",
     "snap": "Save and restore any directory by hand, without an agent.",
+    "store": "Look after the snapshots: what they take, whether they are sound, what may go.",
     "paths": "Show what of a directory is saved, and how.",
 }
 """Name and one line of help of each command, in the order of the help page. Their modules are named like them."""

@@ -11,7 +11,7 @@ from agentrewind.cli.facts import tree_facts
 from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.screen import Glyphs, glyphs, out, sentence
 from agentrewind.cli.steps import Left, Row, Step, rows
-from agentrewind.cli.summary import headline, totals
+from agentrewind.cli.summary import going_on, headline, totals
 from agentrewind.cli.text import as_json, one_line, path_name, plural, printable, short_id
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.records import FilesRestored, Judged
@@ -48,7 +48,7 @@ def show(run: Run, console: Console) -> None:
 def _header(run: Run, console: Console, signs: Glyphs) -> None:
     started = run.started
     sentence(Text.assemble((run.id, "bold"), f"  {signs.dot} ", headline(run)), console)
-    parts = (started.agent, started.model, f"strategy {started.strategy}", started.workspace)
+    parts = (started.agent, started.model, f"strategy {started.strategy}", f"mode {started.mode}", started.workspace)
     sentence(Text(f" {signs.dot} ".join(printable(part) for part in parts if part), style="dim"), console)
     console.print(totals(run.tree), style="dim")
     if started.task:
@@ -127,9 +127,9 @@ def _footer(run: Run, signs: Glyphs) -> list[Text]:
     lines = [_files_moved(move, signs) for move in tree.moves if isinstance(move, FilesRestored)]
     lines += [Text(f"! {printable(text)}", style="yellow") for text in (*run.warnings, *tree.warnings)]
     if tree.intent is not None:
-        lines.append(
-            Text(f"A rewind to {tree.intent.target} was cut off; `agentrewind resume {run.id}` settles it.", "red")
-        )
+        way = going_on(run, run.id)
+        settles = f"`{way}` settles it" if way else f"`agentrewind undo {run.id}` takes it back"
+        lines.append(Text(f"A rewind to {tree.intent.target} was cut off; {settles}.", "red"))
     return lines
 
 

@@ -34,13 +34,22 @@ def show_report(report: RestoreReport, console: Console, *, undo: str = "") -> N
         console.print(_line(act, dry_run=report.dry_run), no_wrap=True, overflow="ellipsis")
     if len(report.acts) > SHOWN:
         console.print(f"  and {len(report.acts) - SHOWN:,} more")
-    for gap in report.kept:
-        console.print(Text(f"  left as it is: {path_name(gap.path)}: {one_line(gap.why)}", style="yellow"))
-    for gap in report.drift:
-        console.print(Text(f"  changed meanwhile, and saved: {path_name(gap.path)}", style="yellow"))
-    for gap in report.lossy:
-        console.print(Text(f"  not quite as it was: {path_name(gap.path)}: {one_line(gap.why)}", style="yellow"))
+    show_left(report, console)
     sentence(_closing(report, undo), console)
+
+
+def show_left(report: RestoreReport, console: Console) -> None:
+    """What somebody else had changed, what was left alone, and what isn't as it was: one line a path."""
+    drifted = {gap.path for gap in report.drift}
+    for word, gaps in (
+        ("drift", report.drift),
+        ("left as it is", [gap for gap in report.kept if gap.path not in drifted]),
+        ("not quite as it was", report.lossy),
+    ):
+        for gap in gaps[:SHOWN]:
+            console.print(Text(f"  {word}: {path_name(gap.path)}: {one_line(gap.why)}", style="yellow"))
+        if len(gaps) > SHOWN:
+            console.print(Text(f"  {word}: {len(gaps) - SHOWN:,} more", style="yellow"))
 
 
 def _line(act: Act, *, dry_run: bool) -> Text:

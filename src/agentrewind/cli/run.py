@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import get_args
+from typing import cast, get_args
 
 import click
 
 from agentrewind.cli.following import follow
 from agentrewind.cli.options import home_option, json_option
-from agentrewind.compose.agents import AGENTS, OPENAI, Keep, RunSettings, start
+from agentrewind.compose.agents import AGENTS, OPENAI, Keep, Mode, RunSettings, start
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
 from agentrewind.journal.writer import Durability
@@ -40,6 +40,15 @@ from agentrewind.strategies import NAMES
     show_default=True,
     help="What a rewind leaves as it is. `world`: the files, for comparison.",
 )
+@click.option(
+    "--mode",
+    type=click.Choice([mode.replace(" ", "-") for mode in get_args(Mode)]),
+    default="in-place",
+    show_default=True,
+    help="How a rewind moves the conversation. `fresh`: into a new process of the agent. `reset`: into the agent's own"
+    " list of messages.",
+)
+@click.option("--spawn", is_flag=True, help="With --mode fresh: no fork of a prepared process, a new interpreter each.")
 @click.option("--max-rewinds", type=click.IntRange(min=0), default=50, show_default=True, help="How many at most.")
 @click.option(
     "--durability",
@@ -62,6 +71,8 @@ def command(
     check: str | None,
     strategy: str,
     keep: Keep,
+    mode: str,
+    spawn: bool,
     max_rewinds: int,
     durability: Durability,
     allow_home: bool,
@@ -79,11 +90,13 @@ def command(
         agent,
         model,
         task,
-        base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI,
+        os.environ.get("OPENAI_BASE_URL") or OPENAI if base_url is None else base_url,
         check,
         strategy,
         keep,
         max_rewinds,
         durability,
+        cast("Mode", mode.replace("-", " ")),
+        spawn,
     )
     ctx.exit(follow(lambda watcher: start(home, settings, root, watcher=watcher), as_object=as_object))

@@ -14,7 +14,7 @@ from agentrewind.cli.text import as_json, one_line, printable
 from agentrewind.compose.home import Home
 from agentrewind.compose.runs import Run
 from agentrewind.core.codec import Json
-from agentrewind.core.errors import AgentRewindError
+from agentrewind.core.errors import AgentRewindError, JournalError
 
 NEWEST = 30
 HEADER = ("run", "state", "score", "rewinds", "task")
@@ -44,12 +44,15 @@ def command(every: bool, as_object: bool) -> None:
 
 
 def _read(home: Home, run_id: str) -> Run | AgentRewindError:
-    """A damaged run doesn't hide the others."""
+    """A damaged run doesn't hide the others, however it is damaged."""
     try:
         run = Run(home, run_id)
-        _ = run.started
+        _row(run_id, run)
+        run_facts(run)
     except AgentRewindError as error:
         return error
+    except Exception as error:  # noqa: BLE001 (whatever its journal does to the reader)
+        return JournalError(f"{type(error).__name__}: {error}")
     return run
 
 

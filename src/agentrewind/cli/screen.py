@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -89,15 +89,17 @@ class ProgressLine:
             self._piece = now
         elif self._on and now - self._piece >= PATIENCE_S:
             of = f" of {total:,}" if total else ""
-            print(f"\r\033[K{self._what}: {done:,}{of}", end="", file=sys.stderr, flush=True)
             self._shown = True
+            with suppress(OSError):
+                print(f"\r\033[K{self._what}: {done:,}{of}", end="", file=sys.stderr, flush=True)
         self._last = now
 
     def clear(self) -> None:
         """Take the line away, so that something else can be printed."""
         if self._shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
             self._shown = False
+            with suppress(OSError):
+                print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 @contextmanager

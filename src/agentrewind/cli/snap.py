@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 
 import click
 from rich.text import Text
 
 from agentrewind.cli.columns import Cell, show_columns
 from agentrewind.cli.differing import files_facts, show_files
+from agentrewind.cli.drift import drift_option, told_if_interrupted
 from agentrewind.cli.facts import report_facts, snapshot_facts
 from agentrewind.cli.options import confirm, dry_run_option, home_option, json_option, yes_option
 from agentrewind.cli.reports import show_report, told
@@ -21,7 +23,7 @@ from agentrewind.compose.places import workspace_path
 from agentrewind.compose.runs import settle
 from agentrewind.compose.worlds import open_world
 from agentrewind.core.errors import SnapshotNotFound
-from agentrewind.core.world import Snapshot, SnapshotId
+from agentrewind.core.world import RestoreReport, Snapshot, SnapshotId
 from agentrewind.snapshots.workspace import WorkspaceWorld
 
 HEADER = ("snapshot", "when", "paths", "size", "changed", "label")
@@ -41,11 +43,12 @@ def command() -> None:
 @command.command(epilog="Example: agentrewind snap create . --label 'before the upgrade'")
 @directory_argument
 @click.option("--label", default="", help="A word for the list.")
+@click.option("--encrypt", is_flag=True, help="Encrypt the store that is made, with your key (see the documentation).")
 @home_option
 @json_option
-def create(directory: str, label: str, allow_home: bool, as_object: bool) -> None:
+def create(directory: str, label: str, encrypt: bool, allow_home: bool, as_object: bool) -> None:
     """Save the present state of a directory."""
-    with _writing(directory, allow_home=allow_home) as world:
+    with _writing(directory, allow_home=allow_home, encrypt=encrypt) as world:
         snapshot = world.snapshot(label)
     if as_object:
         print(as_json(snapshot_facts(snapshot)))
@@ -89,6 +92,7 @@ def diff(a: str, b: str, directory: str, as_object: bool) -> None:
 @click.argument("snapshot", metavar="ID")
 @directory_argument
 @dry_run_option
+@drift_option
 @click.option("--accept-incomplete", is_flag=True, help="Also where the snapshot lacks paths that could not be read.")
 @yes_option
 @home_option
@@ -98,29 +102,42 @@ def restore(
     snapshot: str,
     directory: str,
     dry_run: bool,
+    keep_drift: bool | None,
     accept_incomplete: bool,
     yes: bool,
     allow_home: bool,
     as_object: bool,
 ) -> None:
-    """Make a directory equal to a snapshot, touching only what differs. What is there now is saved first."""
+    """Make a directory equal to a snapshot, touching only what differs. What is there now is saved first.
+
+    That goes for what changed since anything was saved here, too: with --keep-drift it stays as it is.
+    """
+    restored = partial(_restored, snapshot=snapshot, keep_drift=bool(keep_drift), accept_incomplete=accept_incomplete)
     if dry_run:
         with _reading(directory) as world:
-            plan = world.restore(_named(world, snapshot), dry_run=True, accept_incomplete=accept_incomplete)
+            plan = restored(world, dry_run=True)
         print(as_json(report_facts(plan))) if as_object else show_report(plan, out())
         return
     with _writing(directory, allow_home=allow_home) as world:
-        target = _named(world, snapshot)
         if not yes:
-            plan = world.restore(target, dry_run=True, accept_incomplete=accept_incomplete)
+            plan = restored(world, dry_run=True)
             if plan.acts:
                 show_report(plan, err())
                 confirm(f"Change {plural(len(plan.acts), 'path')} in {world.root}?")
-        report = world.restore(target, accept_incomplete=accept_incomplete)
+        with told_if_interrupted(world, f"agentrewind snap restore {snapshot}"):
+            report = restored(world, dry_run=False)
     if as_object:
         print(as_json(report_facts(report)))
     else:
         show_report(report, out(), undo=f"agentrewind snap restore {short_id(report.live)}")
+
+
+def _restored(
+    world: WorkspaceWorld, *, snapshot: str, dry_run: bool, keep_drift: bool, accept_incomplete: bool
+) -> RestoreReport:
+    return world.restore(
+        _named(world, snapshot), dry_run=dry_run, accept_incomplete=accept_incomplete, keep_drift=keep_drift
+    )
 
 
 @contextmanager
@@ -134,13 +151,13 @@ def _reading(directory: str) -> Iterator[WorkspaceWorld]:
 
 
 @contextmanager
-def _writing(directory: str, *, allow_home: bool) -> Iterator[WorkspaceWorld]:
+def _writing(directory: str, *, allow_home: bool, encrypt: bool = False) -> Iterator[WorkspaceWorld]:
     """The world, with whatever a crash had left half-restored finished."""
     home = Home.of()
     root = workspace_path(directory, home, allow_home=allow_home)
     with (
         progress("snapshot") as step,
-        closing(open_world(home, root, holder="agentrewind snap", progress=step)) as world,
+        closing(open_world(home, root, holder="agentrewind snap", progress=step, encrypt=encrypt)) as world,
     ):
         told(settle(home, world, root))
         yield world

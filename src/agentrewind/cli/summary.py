@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from agentrewind.cli.text import one_line, plural, printable
+from agentrewind.compose.home import LAST
 from agentrewind.compose.runs import Run
 from agentrewind.core.tree import RunTree
 
@@ -20,9 +21,22 @@ STYLES = {
 def headline(run: Run) -> Text:
     """`done: The check accepted the work.`"""
     if run.state == "rewound":
-        return Text.assemble(("rewound", STYLES["rewound"]), " after its end; `agentrewind resume` goes on")
+        return Text.assemble(("rewound", STYLES["rewound"]), f" after its end; {goes_on(run)}")
     reason = one_line(run.tree.ended.reason) if run.tree.ended else ""
-    return Text.assemble((run.state, STYLES[run.state]), f": {reason}" if reason else "")
+    return Text.assemble((run.state, STYLES[run.state]), f": {reason}" if reason not in ("", run.state) else "")
+
+
+def going_on(run: Run, ref: str = LAST) -> str:
+    """The command that lets a run go on, by which it can be named; empty where there is none."""
+    if run.of_program:
+        return f"agentrewind exec --resume {ref} -- COMMAND"
+    return f"agentrewind resume {ref}" if run.resumable else ""
+
+
+def goes_on(run: Run, ref: str = LAST) -> str:
+    """How a run goes on, as a part of a sentence."""
+    command = going_on(run, ref)
+    return f"`{command}` goes on" if command else "start its program again to work on from these files"
 
 
 def totals(tree: RunTree) -> str:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
-from agentrewind.cli.facts import move_facts
+from agentrewind.cli.drift import drift_option, of_run, told_if_interrupted
+from agentrewind.cli.facts import move_facts, report_facts
 from agentrewind.cli.options import json_option, run_argument
-from agentrewind.cli.reports import told
+from agentrewind.cli.reports import show_left, told
 from agentrewind.cli.screen import out, progress, sentence
+from agentrewind.cli.summary import going_on
 from agentrewind.cli.text import as_json, plural, short_id
-from agentrewind.compose.runs import open_run
+from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.records import FilesRestored, Rewound
 from agentrewind.engine import offline
 
 
 @click.command(epilog="Example: agentrewind undo last")
 @run_argument
+@drift_option
 @json_option
-def command(ref: str, as_object: bool) -> None:
+def command(ref: str, *, keep_drift: bool | None, as_object: bool) -> None:
     """Take back the last rewind or restore of a run.
 
     The files become what they were just before it; after a rewind the conversation does too. What is there now is
-    saved first: a second `undo` takes the first one back.
+    saved first: a second `undo` takes the first one back. What somebody else changed since is made equal too, unless
+    you say --keep-drift.
     """
     run = open_run(ref)
     begun = run.tree.intent  # an undo that a crash cut off: finishing it is what is wanted, not undoing it too
@@ -29,11 +35,21 @@ def command(ref: str, as_object: bool) -> None:
         told(opened.settled)
         last = opened.log.tree.moves[-1:]
         finished = begun is not None and begun.why == "undo" and bool(opened.settled)
-        move = last[0] if finished else offline.undo(opened.log, opened.world)
+        world = of_run(opened.world, opened.log.tree, keep=bool(keep_drift))
+        with told_if_interrupted(world, _finishing(run)):
+            move = last[0] if finished else offline.undo(opened.log, world)
+    report = world.reports[-1] if world.reports else None
     if as_object:
-        print(as_json(move_facts(move)))
+        print(as_json({**move_facts(move), "report": None if report is None else report_facts(report)}))
     elif not finished:
-        sentence(_sentence(move, _named(last), run.id), out())
+        if report is not None:
+            show_left(report, out())
+        sentence(_sentence(move, _named(last), run), out())
+
+
+def _finishing(run: Run) -> str:
+    """The command that finishes an undo which was cut off."""
+    return going_on(run, run.id) or f"agentrewind snap create {shlex.quote(run.started.workspace)}"
 
 
 def _named(last: list[Rewound | FilesRestored]) -> str:
@@ -43,11 +59,10 @@ def _named(last: list[Rewound | FilesRestored]) -> str:
     return "rewind" if isinstance(last[0], Rewound) else "restore"
 
 
-def _sentence(move: Rewound | FilesRestored, what: str, run_id: str) -> str:
+def _sentence(move: Rewound | FilesRestored, what: str, run: Run) -> str:
     done = f"Took the last {what} back, {plural(move.restored, 'path')} changed."
     if isinstance(move, FilesRestored):
         return f"{done} What was there until now is snapshot {short_id(move.live)}."
-    return (
-        f"{done} Files and conversation are again where {move.target} had led;"
-        f" `agentrewind resume {run_id}` goes on from there."
-    )
+    way = going_on(run, run.id)
+    onward = f"; `{way}` goes on from there" if way else ""
+    return f"{done} Files and conversation are again where {move.target} had led{onward}."

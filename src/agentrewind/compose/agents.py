@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from agentrewind.compose import fresh, reset
 from agentrewind.compose.home import Home
-from agentrewind.compose.recording import Watched, created, header, recorder, submitted
-from agentrewind.compose.runs import Run, settle
-from agentrewind.compose.secret import redactor
+from agentrewind.compose.recording import Watched, checked_command, created, header, recorder, submitted
+from agentrewind.compose.runs import INTERRUPTED, Run, settle
+from agentrewind.compose.secret import redactor, say_without_secrets
 from agentrewind.compose.worlds import Progress, open_world
 from agentrewind.core.codec import from_plain, to_plain
 from agentrewind.core.edits import Message
@@ -23,8 +24,12 @@ from agentrewind.core.redact import Redactor
 from agentrewind.core.strategy import Decision, Strategy
 from agentrewind.core.tree import RunTree
 from agentrewind.engine import offline
-from agentrewind.engine.processes import RUN_MARK, become_subreaper
+from agentrewind.engine.fresh import FreshSession
+from agentrewind.engine.processes import RUN_MARK, become_subreaper, end_all, marked
+from agentrewind.engine.reset import ResetSession
+from agentrewind.engine.session import Session
 from agentrewind.integrations.clients import install
+from agentrewind.integrations.endpoints import checked_url
 from agentrewind.integrations.harnesses.builtin import BuiltinAgent
 from agentrewind.integrations.harnesses.contract import Job, Outcome
 from agentrewind.integrations.harnesses.mini import MiniSweAgent
@@ -36,6 +41,12 @@ OPENAI = "https://api.openai.com/v1"
 AGENTS = ("builtin", "mini-swe-agent")
 
 Keep = Literal["none", "world"]
+Mode = Literal["in place", "fresh", "reset"]
+"""How a rewind moves the conversation: by editing what the model sees, in a new process of the agent, or by giving the
+agent the restored messages as its own.
+"""
+
+_SESSIONS: dict[str, type[Session]] = {"in place": Session, "fresh": FreshSession, "reset": ResetSession}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,9 @@ class RunSettings:
     keep: Keep = "none"
     max_rewinds: int | None = 50
     durability: Durability = "process"
+    mode: Mode = "in place"
+    spawn: bool = False
+    """fresh: start an interpreter for each process of the agent, instead of forking one that has imported it."""
 
 
 def _nothing(_: object) -> None: ...
@@ -93,14 +107,15 @@ def start(
     """Run an agent on a task until it ends; its run is in `home` and stays there whatever happens.
 
     Raises:
-        UsageError: unknown agent, strategy or missing key. Nothing was made.
+        UsageError: unknown agent or strategy, impossible URL or missing key. Nothing was made.
         Busy: somebody else uses the workspace. Nothing was made.
         StorageFull: no room; where not even the header could be written, there is no run.
         ProviderError, AgentError: the run has ended for that reason.
     """
     agent = _Agent.of(settings, environ)
-    started = _header(settings, workspace)
-    holder, redact = f"run {started.run_id}", redactor(environ, workspace)
+    redact = redactor(environ, workspace)
+    started = _header(settings, workspace, redact)
+    holder = f"run {started.run_id}"
     with closing(
         open_world(home, workspace, holder=holder, durability=settings.durability, progress=watcher.progress)
     ) as world:
@@ -145,12 +160,14 @@ def resume(
         ).drive(point)
 
 
-def _header(settings: RunSettings, workspace: Path) -> RunStarted:
+def _header(settings: RunSettings, workspace: Path, redact: Redactor) -> RunStarted:
     return header(
         workspace,
         settings.task,
+        redact=redact,
         agent=settings.agent,
         model=settings.model,
+        mode=settings.mode,
         strategy=settings.strategy,
         settings=to_plain(settings),
     )
@@ -158,6 +175,11 @@ def _header(settings: RunSettings, workspace: Path) -> RunStarted:
 
 def recorded(run: Run) -> RunSettings:
     """The settings in the header of a run. Raises: UsageError: it has none that start an agent."""
+    if run.of_program:
+        raise UsageError(
+            f"The agent of the run {run.id} is a program of yours; start it again with"
+            f" `agentrewind exec --resume {run.id} -- COMMAND`."
+        )
     try:
         settings = from_plain(RunSettings, run.started.settings)
     except TypeError:
@@ -186,6 +208,10 @@ class _Agent:
         """Raises: UsageError."""
         if not settings.task.strip():
             raise UsageError("The task is empty. Say what the agent is to do.")
+        if not settings.model.strip():
+            raise UsageError("The name of the model is empty.")
+        checked_command(settings.check)
+        checked_url(settings.base_url)
         harness, strategy = harness_by_name(settings.agent), by_name(settings.strategy)
         key = environ.get("OPENAI_API_KEY") or None
         if key is None and settings.base_url.startswith(OPENAI):
@@ -219,7 +245,8 @@ class _Driver:
         redact: Redactor,
         watcher: Watcher,
     ) -> None:
-        self._log, self._agent, self._watcher, self._workspace = log, agent, watcher, workspace
+        self._log, self._agent, self._workspace, self._redact = log, agent, workspace, redact
+        self._say = lambda line: watcher.say(redact.text(line))
         self._environ = {**agent.environ, RUN_MARK: log.run_dir.name}
         self._session = recorder(
             Watched(log, watcher.happened),
@@ -228,21 +255,20 @@ class _Driver:
             max_rewinds=agent.settings.max_rewinds,
             keep_world=agent.settings.keep == "world",
             redact=redact,
+            kind=_SESSIONS[agent.settings.mode],
         )
 
     def drive(self, point: offline.ResumePoint | None = None) -> Finished:
         """Raises: what ended the run, after its end is in the journal."""
         become_subreaper()
-        if point is not None:
-            self._session.resume_at(point)
         try:
-            with install(self._session):
-                outcome = self._agent.harness.run(self._job(point.seed if point else ()))
+            outcome = self._outcome(point)
         except KeyboardInterrupt:
-            self._end(Outcome(ok=False, reason="interrupted"))
+            end_all(lambda: marked(self._log.run_dir.name))
+            self._end(Outcome(ok=False, reason=INTERRUPTED))
             raise
         except Exception as error:
-            told = str(error) if isinstance(error, AgentRewindError) else f"{type(error).__name__}: {error}"
+            told = self._told(error)
             self._end(Outcome(ok=False, reason=told))
             self._raise_broken(error)
             if isinstance(error, AgentRewindError):
@@ -251,6 +277,24 @@ class _Driver:
         self._end(outcome)
         self._raise_broken(None)
         return Finished(self._log.run_dir.name, outcome, self._log.tree)
+
+    def _outcome(self, point: offline.ResumePoint | None) -> Outcome:
+        job = self._job(point.seed if point else ())
+        if isinstance(self._session, FreshSession):
+            return fresh.drive(self._session, self._agent.harness, job, point, spawn=self._agent.settings.spawn)
+        if point is not None:
+            self._session.resume_at(point)
+        if isinstance(self._session, ResetSession):
+            return reset.drive(self._session, self._agent.harness.run, job)
+        with install(self._session):
+            return self._agent.harness.run(job)
+
+    def _told(self, error: Exception) -> str:
+        """The error in words. It is said on, also by whoever gets it from here, without secrets."""
+        if isinstance(error, AgentRewindError):
+            say_without_secrets(error, self._redact)
+            return str(error)
+        return self._redact.text(f"{type(error).__name__}: {error}")
 
     def _raise_broken(self, error: Exception | None) -> None:
         """What made the run unrecordable, in preference to what the agent made of it."""
@@ -275,7 +319,7 @@ class _Driver:
             self._agent.api_key,
             seed,
             self._environ,
-            self._watcher.say,
+            self._say,
             offers_rewind=self._agent.strategy.offers_rewind,
         )
 

@@ -78,11 +78,19 @@ class Home:
         return self.runs / run_id
 
     def run_ids(self) -> list[str]:
-        """All runs, oldest first."""
+        """All runs, oldest first.
+
+        Raises:
+            UsageError: the directory can't be read.
+        """
         try:
             names = os.listdir(self.runs)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise UsageError(
+                f"The runs can't be looked up in {self.runs}: {error.strerror}. {HOME_VARIABLE} names another place."
+            ) from error
         ids = (name for name in names if _RUN_ID.fullmatch(name) and (self.runs / name / JOURNAL).exists())
         return sorted(ids, key=self._age)
 
@@ -112,11 +120,15 @@ class Home:
         return run_id[:_STAMP], _started(self.run_dir(run_id)), run_id
 
 
+_HEADER = 1 << 20
+"""A first line longer than this is no header."""
+
+
 def _started(run_dir: Path) -> int:
     try:
         with open(run_dir / JOURNAL, "rb") as journal:
-            return int(json.loads(journal.readline())["started_ns"])
-    except (OSError, ValueError, KeyError, TypeError):
+            return int(json.loads(journal.readline(_HEADER))["started_ns"])
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
         return 0
 
 

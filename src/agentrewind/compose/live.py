@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
-from agentrewind.compose.recording import created, header, recorder, submitted
-from agentrewind.compose.runs import settle
+from agentrewind.compose.recording import checked_command, created, header, recorder, submitted
+from agentrewind.compose.runs import INTERRUPTED, settle
 from agentrewind.compose.secret import redactor
 from agentrewind.compose.worlds import open_world
 from agentrewind.core.codec import Json
@@ -78,7 +78,8 @@ class LiveRun:
             with install(self._session):
                 yield
         except BaseException as error:
-            self._end(f"{type(error).__name__}: {error}", ok=False)
+            interrupted = isinstance(error, KeyboardInterrupt)
+            self._end(INTERRUPTED if interrupted else f"{type(error).__name__}: {error}", ok=False)
             if self._session.broken is not None and self._session.broken is not error:
                 raise self._session.broken from error
             raise
@@ -136,8 +137,9 @@ def session(
     home = Home.of()
     root = workspace_path(workspace, home)
     plan = by_name(strategy)
+    checked_command(check)
     redact = redactor(os.environ, root)
-    started = header(root, task, name=name, agent="python", strategy=strategy)
+    started = header(root, task, redact=redact, name=name, agent="python", strategy=strategy)
     holder = f"run {started.run_id}"
     with _alone(), closing(open_world(home, root, rules=rules, durability=durability, holder=holder)) as world:
         settle(home, world, root)

@@ -16,10 +16,10 @@ def workspace_path(path: str | os.PathLike[str], home: Home, *, allow_home: bool
     """The real path of a directory that may be a workspace.
 
     Raises:
-        WorkspaceRefused: it isn't a directory of ours; it is `/`; it holds the home directory, without the explicit
-            word for that; or it and our own directory lie inside each other.
+        WorkspaceRefused: its name is empty; it isn't a directory of ours; it is `/`; it holds the home directory,
+            without the explicit word for that; or it and our own directory lie inside each other.
     """
-    real = Path(os.path.realpath(path))
+    real = Path(os.path.realpath(named(path, "workspace")))
     if not real.exists():
         raise WorkspaceRefused(f"There is no directory {os.fspath(path)!r}. A workspace must exist already.")
     if not real.is_dir():
@@ -36,6 +36,17 @@ def workspace_path(path: str | os.PathLike[str], home: Home, *, allow_home: bool
         )
     _apart(real, Path(os.path.realpath(home.root)))
     return real
+
+
+def named(path: str | os.PathLike[str], what: str) -> Path:
+    """The path that somebody gave; an empty one, of an unset variable say, means nothing and not the current directory.
+
+    Raises:
+        WorkspaceRefused: it is empty.
+    """
+    if not os.fspath(path):
+        raise WorkspaceRefused(f"The name of the {what} is empty. Name a directory; `.` is the current one.")
+    return Path(path)
 
 
 def user_home() -> Path:

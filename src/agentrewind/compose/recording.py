@@ -9,24 +9,28 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agentrewind import __version__
-from agentrewind.compose.home import Home, new_run_id
+from agentrewind.compose.home import Home, new_run_id, slug
 from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import Json
-from agentrewind.core.errors import AgentRewindError
+from agentrewind.core.errors import AgentRewindError, UsageError
 from agentrewind.core.records import Event, MessageId, RunStarted
 from agentrewind.core.strategy import Decision, Stop, Strategy
 from agentrewind.core.tree import RunTree
+from agentrewind.dialects.anthropic_messages import AnthropicMessages
 from agentrewind.dialects.openai_chat import OpenAIChat
+from agentrewind.dialects.openai_responses import OpenAIResponses
 from agentrewind.engine.session import Session
 from agentrewind.journal.writer import Durability, JournalWriter
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from agentrewind.tasks.check import CommandCheck
 
+DIALECTS = (OpenAIChat(), OpenAIResponses(), AnthropicMessages())
+"""What is understood on the wire; other requests pass through unseen."""
 UNCHECKED = "The agent submitted its work; there was no check."
 
 
 class Watched:
-    """A journal that tells of each event once it is in."""
+    """A journal that tells of each event once it is in, as it is in: without secrets."""
 
     def __init__(self, log: JournalWriter, tell: Callable[[Event, RunTree], None]) -> None:
         self._log = log
@@ -38,7 +42,9 @@ class Watched:
 
     def append(self, event: Event) -> None:
         self._log.append(event)
-        self._tell(event, self._log.tree)
+        kept = self._log.last
+        assert kept is not None
+        self._tell(kept, self._log.tree)
 
     def put(self, content: Json) -> MessageId:
         return self._log.put(content)
@@ -54,18 +60,19 @@ def header(
     workspace: Path,
     task: str,
     *,
+    redact: Callable[[Json], Json],
     name: str = "",
     agent: str = "",
     model: str = "",
+    mode: str = "in place",
     strategy: str = "rewind",
     settings: Json = None,
 ) -> RunStarted:
-    """The first line of a new run. Its id speaks of `name`, else of the task."""
+    """The first line of a new run. Its id speaks of `name`, else of the task, and of no secret in either."""
     now = time.time_ns()
-    run_id = new_run_id(name or task, now)
-    return RunStarted(
-        run_id, str(workspace), now, __version__, task, agent, model, strategy=strategy, settings=settings or {}
-    )
+    words = slug(redact(name or task))
+    run_id = new_run_id(words if redact(words) == words else "", now)
+    return RunStarted(run_id, str(workspace), now, __version__, task, agent, model, mode, strategy, settings or {})
 
 
 @contextmanager
@@ -91,17 +98,29 @@ def recorder(
     max_rewinds: int | None,
     keep_world: bool,
     redact: Callable[[Json], Json],
+    kind: type[Session] = Session,
 ) -> Session:
     """The interposer of one run."""
-    return Session(
+    return kind(
         log,
         world,
-        (OpenAIChat(),),
+        DIALECTS,
         budget=Budget(rewinds=max_rewinds),
         offers_rewind=strategy.offers_rewind,
         keep_world=keep_world,
         redact=redact,
     )
+
+
+def checked_command(check: str | None) -> str | None:
+    """The command that judges the work. An empty one, of an unset variable say, would accept whatever there is.
+
+    Raises:
+        UsageError: it is empty.
+    """
+    if check is not None and not check.strip():
+        raise UsageError("The check is an empty command, which would accept anything. Name one, or leave it out.")
+    return check
 
 
 def submitted(

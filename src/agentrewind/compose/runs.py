@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,14 @@ from agentrewind.snapshots.workspace import WorkspaceWorld
 
 State = Literal["running", "done", "failed", "interrupted", "rewound"]
 """`rewound`: it had ended, and was rewound (or that was undone) since; a resume goes on from there."""
+
+PROGRAM = "program"
+"""What the header names as the agent of a run of `agentrewind exec` or `agentrewind proxy`: only its user can start
+it again.
+"""
+
+INTERRUPTED = "interrupted"
+"""The reason of the end where somebody ended a run before its agent had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,22 @@ class Run:
         last = next((event for event in reversed(self._log.events) if isinstance(event, RunEnded | Rewound)), None)
         if isinstance(last, Rewound):
             return "rewound"
-        return "done" if self.tree.ended.ok else "failed"
+        if self.tree.ended.ok:
+            return "done"
+        return "interrupted" if self.tree.ended.reason == INTERRUPTED else "failed"
+
+    @property
+    def of_program(self) -> bool:
+        """Whether its agent is a program that its user starts."""
+        return self.started.agent == PROGRAM
+
+    @property
+    def resumable(self) -> bool:
+        """Whether `agentrewind resume` can start its agent again: the header says how, and lacks no secret."""
+        settings = self.started.settings
+        return (
+            bool(settings) and not self.of_program and not any("[redacted " in str(item) for item in settings.values())
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -120,7 +143,8 @@ class Run:
     def rewind(self, to: str, note: str) -> Rewound:
         """Go back to a checkpoint of a run whose agent is not running: files and conversation.
 
-        `agentrewind resume` then goes on from there, and the note is what the agent is told.
+        `agentrewind resume` then goes on from there, and the note is what the agent is told. A run of `session` can't
+        be resumed: its program is started again, on the files as they are then.
 
         Raises:
             UnknownRecord: no such record. RewindRefused: not to there. Busy: the agent is running. Nothing was touched.
@@ -153,8 +177,15 @@ class Run:
                 yield world
 
     @contextmanager
-    def writing(self, progress: Progress | None = None, durability: Durability = "process") -> Iterator[Opened]:
+    def writing(
+        self,
+        progress: Progress | None = None,
+        durability: Durability = "process",
+        environ: Mapping[str, str] = os.environ,
+    ) -> Iterator[Opened]:
         """Run and workspace open for writing, and whatever a crash had left half-done settled.
+
+        The secrets of `environ` are kept out of the journal.
 
         Raises:
             Busy: the agent is running, or somebody else uses the workspace.
@@ -162,7 +193,7 @@ class Run:
         if self._log.alive:
             raise Busy(f"The run {self.id} is still running. Wait until it has ended, or stop it, and try again.")
         workspace = self._standing()
-        redact = redactor(os.environ, workspace)
+        redact = redactor(environ, workspace)
         holder = f"run {self.id}"
         try:
             with (

@@ -38,6 +38,11 @@ def redactor(environ: Mapping[str, str], workspace: Path | None = None) -> Redac
     return Redactor(known=known_secrets(environ, workspace))
 
 
+def say_without_secrets(error: BaseException, redact: Redactor) -> None:
+    """Take the secrets out of what an error says."""
+    error.args = tuple(redact.text(item) if isinstance(item, str) else item for item in error.args)
+
+
 def _secret(name: str, value: str) -> bool:
     return bool(_SECRET_NAME.search(name) or _RANDOM.fullmatch(value) or _URL_PASSWORD.search(value))
 

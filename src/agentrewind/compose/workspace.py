@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from agentrewind.compose.home import Home
-from agentrewind.compose.places import workspace_path
+from agentrewind.compose.places import named, workspace_path
 from agentrewind.compose.runs import settle
 from agentrewind.compose.worlds import open_world
 from agentrewind.core.world import Changes, RestoreReport, Snapshot, SnapshotId, Verification
@@ -39,7 +38,7 @@ class Workspace:
         home = Home.of()
         root = workspace_path(path, home)
         self.path = root
-        self._world = open_world(home, root, store=None if store is None else Path(store), rules=rules)
+        self._world = open_world(home, root, store=None if store is None else named(store, "store"), rules=rules)
         try:
             settle(home, self._world, root)
         except BaseException:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agentrewind.compose.home import Home
+from agentrewind.compose.keeping import encryption_of, keeping_of, tell
 from agentrewind.snapshots.rules import PathRules
 from agentrewind.snapshots.workspace import Durability, WorkspaceWorld
 
@@ -37,21 +38,32 @@ def open_world(
     holder: str = "",
     durability: Durability = "process",
     progress: Progress | None = None,
+    encrypt: bool = False,
+    warn: Callable[[str], None] = tell,
 ) -> WorkspaceWorld:
     """The world of a workspace; for `reading`, no lease is taken and nothing may be written.
 
-    A restore that a crash cut off is still pending when this returns.
+    A restore that a crash cut off is still pending when this returns. A new store is encrypted where `encrypt` or the
+    settings of the workspace say so; `warn` is told once when it comes near the limit that they set.
+
+    Raises:
+        UsageError: the settings are wrong, or the key of the store is missing or wrong.
     """
     home.made()
+    place = store or home.store_of(workspace)
+    keeping = keeping_of(workspace / SETTINGS_FILE)
     return WorkspaceWorld.open(
         workspace,
-        store or home.store_of(workspace),
+        place,
         rules=rules or rules_of(workspace),
         durability=durability,
         progress=progress,
         lease=not reading,
         lease_dir=home.leases,
         holder=holder,
+        limits=keeping.limits,
+        encryption=encryption_of(place, wanted=not reading and (encrypt or keeping.encrypt)),
+        warn=warn,
     )
 
 

@@ -320,6 +320,24 @@ class RunTree:
         """Of all branches together."""
         return sum((node.ended.usage for node in self.nodes.values() if node.ended), Usage())
 
+    def rejections(self) -> int:
+        """How many rejections in a row, up to the newest, have its exit code and got no further than the first of them.
+
+        What got further is a greater part of the criteria, where the check counts them.
+        """
+        count = 0
+        code: int | None = None
+        best = 0.0
+        for verdict in self.verdicts:
+            part = verdict.satisfied / verdict.total if verdict.satisfied is not None and verdict.total else 0.0
+            if verdict.accepted:
+                count = 0
+            elif count and verdict.exit_code == code and part <= best:
+                count += 1
+            else:
+                count, code, best = 1, verdict.exit_code, part
+        return count
+
     def equal_failures(self) -> int:
         """How many rejections in a row, up to the newest, agree in exit code and first failing item."""
         count = 0

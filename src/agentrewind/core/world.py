@@ -57,7 +57,13 @@ class Coverage:
     unstable: tuple[Gap, ...] = ()
     """Changed while being read, three times; stored as last read."""
     lossy: tuple[Gap, ...] = ()
-    """Kept, but for an attribute that this file system or this user can't bring back."""
+    """Kept, but for an attribute or a flag that a snapshot doesn't hold."""
+    volatile: int = 0
+    """How many cache files were left out that every tool rebuilds: a count, never a list."""
+    found_by: str = ""
+    """`watch`: the changes are those that the kernel told of; `scan`: everything was looked at. Empty: not recorded."""
+    why_scanned: str = ""
+    """Why everything was looked at, in words for a person."""
 
     @property
     def complete(self) -> bool:
@@ -76,6 +82,8 @@ class Snapshot:
     created_ns: int
     parent: SnapshotId | None = None
     label: str = ""
+    automatic: bool = False
+    """Saved by a restore, of what it was about to change, and not because somebody asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +110,10 @@ class RestoreReport:
     verified: bool = False
     dry_run: bool = False
     drift: tuple[Gap, ...] = ()
-    """Changed by somebody else during the restore: not overwritten until that was saved too, in a later snapshot."""
+    """What somebody else wrote after the last look that this restore counts from, of the paths where it matters; `why`
+    says what became of it. Either it was left as it is (it stands in `kept` too), or it is saved and was made equal.
+    What changed during the restore is here as well: it was not overwritten until that was saved too.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +146,8 @@ class Capabilities:
     nested_repositories: bool = True
     any_byte_names: bool = True
     private_paths: bool = True
+    drift: bool = False
+    """`restore(…, keep_drift=True, since=ID)` leaves what changed after that snapshot as it is; reports name it."""
 
 
 class World(Protocol):

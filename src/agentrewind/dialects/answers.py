@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 
 from agentrewind.core.codec import Json
@@ -11,6 +12,8 @@ from agentrewind.dialects import sse
 
 _SHOWN = 300
 """How many characters of an answer stand in an error."""
+MAX_DEPTH = 100
+"""How deep an answer may be nested; a journal takes twice as much, with what stands around it."""
 
 
 def plain(body: bytes) -> Json:
@@ -20,10 +23,46 @@ def plain(body: bytes) -> Json:
         ProviderError: there is none, or it is an error.
     """
     try:
-        response = json.loads(body)
+        response = load(body)
     except (ValueError, RecursionError) as error:
         raise ProviderError(f"The provider's answer is not JSON ({error}): {shown(body)}") from error
     return checked(response)
+
+
+def load(text: str | bytes) -> Json:
+    """Strict JSON, no deeper than what a journal holds.
+
+    Raises:
+        ValueError, RecursionError: it isn't that.
+    """
+    value = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    if _deeper_than(MAX_DEPTH, value):
+        raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
+    return value
+
+
+def _no_constant(name: str) -> Json:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text} is too large a number")
+    return value
+
+
+def _deeper_than(levels: int, value: Json) -> bool:
+    level = [value]
+    for _ in range(levels):
+        level = [child for item in level if isinstance(item, dict | list) for child in _children(item)]
+        if not level:
+            return False
+    return True
+
+
+def _children(item: dict[str, Json] | list[Json]) -> list[Json]:
+    return list(item.values()) if isinstance(item, dict) else item
 
 
 def payloads(body: bytes) -> Iterator[Json]:
@@ -37,7 +76,7 @@ def payloads(body: bytes) -> Iterator[Json]:
             yield None
             continue
         try:
-            payload = json.loads(event.data)
+            payload = load(event.data)
         except (ValueError, RecursionError) as error:
             raise ProviderError(f"An event of the provider's stream is not JSON: {shown(event.data)}") from error
         yield checked(payload)
@@ -80,13 +119,9 @@ def arguments(text: str) -> Json | None:
     if not text.strip():
         return {}
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return load(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _no_constant(name: str) -> Json:
-    raise ValueError(f"{name} is not JSON")
 
 
 def count(counts: Json, key: str) -> int:

@@ -106,7 +106,7 @@ class AnthropicMessages:
         plain = not stream or body.lstrip()[:1] == b"{"
         try:
             return _reply(answers.plain(body) if plain else message_events.assembled(body))
-        except (AttributeError, KeyError, TypeError, IndexError) as error:  # JSON, but not in the shape of an answer
+        except (AttributeError, LookupError, TypeError, ValueError) as error:  # JSON, but not in the shape of an answer
             shown = answers.shown(body)
             raise ProviderError(f"The provider's answer has an unknown shape ({error}): {shown}") from error
 

@@ -122,7 +122,7 @@ class OpenAIChat:
         plain = not stream or body.lstrip()[:1] == b"{"
         try:
             return _reply(answers.plain(body) if plain else _assembled(body))
-        except (AttributeError, KeyError, TypeError) as error:  # JSON, but not in the shape of an answer
+        except (AttributeError, LookupError, TypeError, ValueError) as error:  # JSON, but not in the shape of an answer
             raise ProviderError(
                 f"The provider's answer has an unknown shape ({error}): {answers.shown(body)}"
             ) from error

@@ -145,7 +145,7 @@ class OpenAIResponses:
         plain = not stream or body.lstrip()[:1] == b"{"
         try:
             return _reply(answers.plain(body) if plain else response_events.assembled(body))
-        except (AttributeError, KeyError, TypeError) as error:  # JSON, but not in the shape of an answer
+        except (AttributeError, LookupError, TypeError, ValueError) as error:  # JSON, but not in the shape of an answer
             shown = answers.shown(body)
             raise ProviderError(f"The provider's answer has an unknown shape ({error}): {shown}") from error
 

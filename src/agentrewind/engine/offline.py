@@ -48,6 +48,19 @@ def _run_id(tree: RunTree) -> str:
     return tree.started.run_id if tree.started else ""
 
 
+def _clear(log: Log) -> list[Process]:
+    """End what the run left running, which would write into the restored files.
+
+    Raises:
+        StoreError: a process can't be ended; the files were not touched.
+    """
+    ended, alive = end_marked(_run_id(log.tree))(0)
+    if alive:
+        names = ", ".join(map(str, alive))
+        raise StoreError(f"Processes of this run are still running: {names}. End them first; no file was touched.")
+    return ended
+
+
 def _saved(world: World, label: str) -> SnapshotId:
     return world.snapshot(label).id
 
@@ -66,11 +79,7 @@ def settle(log: Log, world: World) -> list[str]:
     if intent is None:
         return [_finish_restore(world)] if world.pending is not None else done
     found = _saved(world, "found after a crash")
-    ended, alive = end_marked(_run_id(log.tree))(0)
-    if alive:
-        raise StoreError(
-            f"Processes of the crashed run are still running: {', '.join(map(str, alive))}. End them first."
-        )
+    ended = _clear(log)
     try:
         report = None if intent.keep_world else world.restore(intent.snapshot)
     except (AgentRewindError, OSError) as error:
@@ -150,6 +159,8 @@ def restore_files(log: Log, world: World, uid: RecordUid, *, dry_run: bool = Fal
     snapshot = log.tree.node(uid).began.snapshot
     if snapshot is None:
         raise UsageError(f"{uid} has no snapshot of the files: it failed when it was taken. Choose another record.")
+    if not dry_run:
+        _clear(log)
     report = world.restore(snapshot, dry_run=dry_run)
     reach(FILES_DONE)
     if not dry_run and report.live is not None:
@@ -168,6 +179,7 @@ def undo(log: Log, world: World) -> Rewound | FilesRestored:
     if not log.tree.moves:
         raise UsageError("There is nothing to undo: this run has no rewind and no restore.")
     last = log.tree.moves[-1]
+    _clear(log)
     if isinstance(last, Rewound) and last.source is None:
         raise UsageError(
             f"The last rewind (to {last.target}) was made when the run stood at its very beginning; there is no step to"
@@ -237,7 +249,7 @@ def resume_point(log: Log, memory: Callable[[str], Message] = system_message) ->
     `memory` makes the message that carries notes, where a rewind has not been answered yet.
     """
     tree = log.tree
-    moved = _unanswered_move(tree)
+    moved = unanswered_move(tree)
     if moved is not None:
         seed = (*_contents(log, moved.target), memory(_memory(tree, moved.target, None)))
         snapshot = tree.node(moved.target).began.snapshot
@@ -254,12 +266,19 @@ def _goes_on(tree: RunTree, node: Node) -> bool:
     return tree.usable(node.uid) is None and node.began.thread == MAIN_THREAD and not failed
 
 
-def _unanswered_move(tree: RunTree) -> Rewound | None:
-    """The last rewind where nothing has been asked since: its memory is in no record yet."""
-    last = next((move for move in reversed(tree.moves) if isinstance(move, Rewound)), None)
-    if last is None or last.why != "rewind" or tree.branch != last.branch:
+def unanswered_move(tree: RunTree) -> Rewound | None:
+    """The rewind after which nothing has been answered, however often the run was resumed since: its memory is in no
+    record yet.
+    """
+    branch = tree.branches[tree.branch]
+    since = {branch.id}
+    while branch.opened_by is None and branch.parent is not None:
+        branch = tree.branches[branch.parent]
+        since.add(branch.id)
+    last = branch.opened_by
+    if last is None or last.why != "rewind":
         return None
-    asked = any(node.began.branch == last.branch and node.is_llm and node.answered for node in tree.nodes.values())
+    asked = any(node.began.branch in since and node.is_llm and node.answered for node in tree.nodes.values())
     return None if asked else last
 
 
@@ -295,11 +314,7 @@ def resume(log: Log, world: World, memory: Callable[[str], Message] = system_mes
     What the workspace holds now is saved first; `agentrewind undo` brings it back.
     """
     done = settle(log, world)
-    _, alive = end_marked(_run_id(log.tree))(0)
-    if alive:
-        raise StoreError(
-            f"Processes of the crashed run are still running: {', '.join(map(str, alive))}. End them first."
-        )
+    _clear(log)
     point = resume_point(log, memory)
     live = None
     if point.snapshot is not None:

@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 RUN_MARK = "AGENTREWIND_RUN"
@@ -111,6 +111,12 @@ def _ancestors(pid: int) -> list[int]:
         found.append(process.parent)
         process = _read(process.parent)
     return found
+
+
+def of_one_that_stays(process: Process, table: Mapping[int, Process], since: int) -> bool:
+    """Whether it is a child of a process that was started before: a server that stays goes on making new ones."""
+    parent = table.get(process.parent)
+    return parent is not None and parent.started < since
 
 
 def end_all(find: Callable[[], list[Process]]) -> tuple[list[Process], list[Process]]:

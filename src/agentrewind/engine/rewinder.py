@@ -27,7 +27,7 @@ from agentrewind.core.records import (
 from agentrewind.core.tree import RunTree
 from agentrewind.core.world import Gap, SnapshotId, World
 from agentrewind.engine.checkpointer import Checkpointer, Log
-from agentrewind.engine.processes import Process, descendants, end_all
+from agentrewind.engine.processes import Process, descendants, end_all, of_one_that_stays, ticks_now
 
 SAVED = named("rewind.present saved")
 INTENDED = named("rewind.intent written")
@@ -40,8 +40,18 @@ Ender = Callable[[int], tuple[list[Process], list[Process]]]
 
 
 def end_descendants(started_since: int) -> tuple[list[Process], list[Process]]:
-    """End the descendants of this process that were started since."""
-    return end_all(lambda: descendants(os.getpid(), started_since))
+    """End the descendants of this process that were started since.
+
+    What an older process of the run, which stays, starts from now on is left alone.
+    """
+    begun = ticks_now()
+
+    def find() -> list[Process]:
+        table = {process.pid: process for process in descendants(os.getpid())}
+        young = (process for process in table.values() if process.started >= started_since)
+        return [item for item in young if item.started < begun or not of_one_that_stays(item, table, started_since)]
+
+    return end_all(find)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +127,19 @@ class Rewinder:
             StoreError: it was not made, and the files could not be brought back to where they were; the journal
                 keeps the intent, and `agentrewind resume` settles it.
         """
+        begun = time.perf_counter()
+        return self.carry_out(self.intend(wish), memory=memory, ended_threads=ended_threads, begun=begun)
+
+    def intend(self, wish: Wish) -> RewindIntended:
+        """Save the present and write down what is to be done; from here on the rewind can be finished by anybody.
+
+        Raises:
+            RewindRefused: nothing was written, nothing is touched.
+        """
         tree = self._log.tree
         snapshot = tree.node(wish.target).began.snapshot
         if snapshot is None:
             raise RewindRefused(f"{wish.target} has no snapshot.")
-        begun = time.perf_counter()
         present = self._checkpointer.save("before a rewind")
         if present.snapshot is None:
             raise RewindRefused(f"The rewind was not made: the present could not be saved ({present.failed}).")
@@ -142,6 +160,12 @@ class Rewinder:
         self._log.append(intent)
         self._log.sync()
         reach(INTENDED)
+        return intent
+
+    def carry_out(
+        self, intent: RewindIntended, *, memory: str, ended_threads: Sequence[ThreadId], begun: float
+    ) -> Rewound:
+        """Do what was written down. `begun` is when it was asked for (`time.perf_counter`). Raises: as `make`."""
         ended = self._clear(intent)
         reach(CLEARED)
         touched, kept, live = (0, (), intent.live) if self._keep_world else self._restore(intent)
@@ -149,10 +173,10 @@ class Rewinder:
         rewound = Rewound(
             intent.branch,
             intent.source,
-            wish.target,
+            intent.target,
             live,
-            wish.note,
-            wish.by,
+            intent.note,
+            intent.by,
             keep_world=self._keep_world,
             restored=touched,
             kept=kept,

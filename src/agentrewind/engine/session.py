@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from agentrewind.core.budgets import Budget
@@ -20,6 +20,7 @@ from agentrewind.core.records import (
     Failure,
     Judged,
     LlmInput,
+    MessageId,
     MessageList,
     NodeBegan,
     NodeEnded,
@@ -37,7 +38,8 @@ from agentrewind.dialects.base import Dialect, MemoryRole, Reply, ToolCall
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.checkpointer import Checkpointer, Log
 from agentrewind.engine.rewinder import Rewinder, Wish
-from agentrewind.engine.threads import Context, Thread, Threads
+from agentrewind.engine.signal import RaisedElsewhere
+from agentrewind.engine.threads import Answer, Context, Thread, Threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +56,8 @@ DIGEST = 100
 """How many characters of an answer stand in its digest."""
 ARGUMENT = 60
 TRACEBACK = 2000
+SUBMISSION = "submission check"
+"""The tool node that a check of submitted work is."""
 NOT_EXECUTED = "Not executed: {tool} was called in the same turn. Call this again if it is still wanted."
 
 
@@ -102,6 +106,7 @@ class Session:
         self._rewinder = Rewinder(log, world, self._checkpointer, budget=budget, keep_world=keep_world)
         self._next = len(log.tree.nodes) + 1
         self._serve: RecordUid | None = None
+        self._tools: tuple[list[Json], MessageId | None, Json] | None = None
         self._seeded: frozenset[str] = frozenset()
         self._ended = False
         self.broken: AgentRewindError | None = None
@@ -128,6 +133,8 @@ class Session:
         """
         dialect = next(item for item in self._dialects if item.matches("POST", path))
         unfit = dialect.problems_with(body)
+        if unfit is None:
+            body, unfit = self._expanded(dialect, body)
         if unfit is not None:
             with self._guarded():
                 self._log.append(Warned(f"A call was passed through without being recorded: {unfit}"))
@@ -148,6 +155,27 @@ class Session:
             if settled:
                 return reply
         return self._stripped(dialect, thread, reply, stream=dialect.streams(body))
+
+    def _expanded(self, dialect: Dialect, body: Json) -> tuple[Json, str | None]:
+        """A request that goes on from an answer which the provider keeps, with all that was before it.
+
+        The second value says why it can't be had; the body is then as it came.
+        """
+        prior = dialect.continues(body)
+        if prior is None:
+            return body, None
+        with self._guarded():
+            before = self._threads.history(prior)
+        if before is None:
+            return body, f"it goes on from {prior}, an answer that this session doesn't know"
+        return dialect.as_whole(body, [*before, *dialect.messages(body)]), None
+
+    def _hand_over(self, dialect: Dialect, thread: Thread, answer: Reply) -> None:
+        """The harness gets this answer: from now on its tools are at work, and a request may go on from it."""
+        thread.pending = {call.id: call.name for call in answer.calls}
+        answer_id = dialect.reply_id(answer)
+        if answer_id is not None:
+            thread.answers[answer_id] = Answer(len(thread.raw), answer.messages)
 
     def _offers_to(self, dialect: Dialect, body: Json) -> bool:
         return self._offers and (self._inject == "always" or bool(dialect.tools(body)))
@@ -171,7 +199,7 @@ class Session:
                 return reply, True
             ours = [call for call in answer.calls if call.name in NAMES]
             if not ours or not self._offers:
-                thread.pending = {call.id: call.name for call in answer.calls}
+                self._hand_over(dialect, thread, answer)
                 return reply, True
             self._act(dialect, thread, answer, ours)
             return reply, False
@@ -185,9 +213,9 @@ class Session:
         uid = self._uid()
         messages, canonical_messages = self._store_messages(thread, effective, uid)
         params = self._redact(dialect.params(sent))
-        tools = dialect.tools(sent)
-        llm = LlmInput(dialect.model(sent), messages, params, self._log.put(tools) if tools else None, dialect.name)
-        head = {"model": llm.model, "params": params, "tools": self._redact(tools)}
+        tools, kept = self._store_tools(dialect.tools(sent))
+        llm = LlmInput(dialect.model(sent), messages, params, tools, dialect.name)
+        head = {"model": llm.model, "params": params, "tools": kept}
         input_id = _input_id(head, canonical_messages)
         self._log.append(
             NodeBegan(
@@ -207,6 +235,12 @@ class Session:
         thread.contexts[uid] = Context(len(thread.raw), thread.edits)
         thread.first = thread.first or uid
         return uid, sent
+
+    def _store_tools(self, tools: list[Json]) -> tuple[MessageId | None, Json]:
+        """The id and the redacted form of a list of tools; the same list as last time costs nothing."""
+        if self._tools is None or self._tools[0] != tools:
+            self._tools = (tools, self._log.put(tools) if tools else None, self._redact(tools))
+        return self._tools[1], self._tools[2]
 
     def _store_messages(
         self, thread: Thread, effective: list[Message], uid: RecordUid
@@ -267,7 +301,9 @@ class Session:
         with self._guarded():
             response = dialect.without_calls(dialect.parse(reply.body, stream=stream).response, NAMES)
             self._log.append(Warned(f"{thread.id}: rewind tools called {self._budget.internal_calls} times in a row."))
-        return WireReply(reply.status, reply.headers, dialect.render(response, stream=stream))
+            rendered = dialect.render(response, stream=stream)
+            self._hand_over(dialect, thread, dialect.parse(rendered, stream=stream))
+        return WireReply(reply.status, reply.headers, rendered)
 
     # --- the two tools ------------------------------------------------------------------------------------------------
 
@@ -286,8 +322,8 @@ class Session:
 
     def _answer(self, dialect: Dialect, thread: Thread, answer: Reply, texts: dict[str, str], tool: str) -> None:
         skipped = {call.id: NOT_EXECUTED.format(tool=tool) for call in answer.calls if call.id not in texts}
-        results = dialect.results(answer.message, {**skipped, **texts})
-        thread.insert((answer.message, *results))
+        results = dialect.results(answer.messages, {**skipped, **texts})
+        thread.insert((*answer.messages, *results))
 
     def _commit(self, dialect: Dialect, thread: Thread, call: ToolCall) -> str | None:
         """Make the rewind that the agent asks for; the sentence to tell it where it can't be made."""
@@ -295,9 +331,15 @@ class Session:
         if isinstance(wish, str):
             return wish
         refusal = self._rewinder.refusal(wish) or self._present(thread, wish.target) or self._wait_until_quiet(thread)
-        if refusal is not None:
-            return refusal
-        ended = [item for item in self._threads.all() if item is not thread and _began_after(item, wish.target)]
+        return self._move(dialect, thread, wish) if refusal is None else refusal
+
+    def _ended_by(self, thread: Thread, target: RecordUid) -> list[Thread]:
+        """The other conversations that a rewind of this one to before their beginning ends."""
+        return [item for item in self._threads.all() if item is not thread and _began_after(item, target)]
+
+    def _move(self, dialect: Dialect, thread: Thread, wish: Wish) -> str | None:
+        """Grant a wish that nothing stands against; the sentence to tell the agent where it fails all the same."""
+        ended = self._ended_by(thread, wish.target)
         number = self.tree.rewinds + 1
         fresh = Note(self.tree.next_branch(), wish.target, wish.note)
         context = thread.contexts.get(wish.target)
@@ -412,7 +454,7 @@ class Session:
     def submit(self, check: Callable[[RecordUid | None], Judged], strategy: Strategy) -> Decision:
         """Have a submission judged; the check is a tool node of its own, its verdict is in the journal."""
         after = self.tree.head
-        verdict = self.tool("submission check", {}, lambda: check(after))
+        verdict = self.tool(SUBMISSION, {}, lambda: check(after))
         return self.judged(verdict, strategy)
 
     def judged(self, verdict: Judged, strategy: Strategy) -> Decision:
@@ -441,8 +483,7 @@ class Session:
         response = self._log.get(node.ended.output)
         stream = dialect.streams(body)
         rendered = dialect.render(response, stream=stream)
-        answer = dialect.parse(rendered, stream=stream)
-        thread.pending = {call.id: call.name for call in answer.calls}
+        self._hand_over(dialect, thread, dialect.parse(rendered, stream=stream))
         kind = "text/event-stream" if stream else "application/json"
         return WireReply(200, (("content-type", kind),), rendered)
 
@@ -514,6 +555,8 @@ def _input_id(head: dict[str, Json], messages: Sequence[bytes]) -> str:
 
 
 def _failure(error: BaseException, boundary: Literal["provider", "tool"]) -> Failure:
+    if isinstance(error, RaisedElsewhere):
+        return replace(error.failure, boundary=boundary)
     text = "".join(traceback.format_exception(error))[-TRACEBACK:]
     return Failure(type(error).__name__, str(error), boundary, text)
 

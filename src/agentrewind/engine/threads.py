@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from agentrewind.core.align import align
@@ -19,6 +20,14 @@ class Context:
 
     raw_length: int
     edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that the harness got: how many raw messages it had sent, and the messages of the answer."""
+
+    raw_length: int
+    messages: tuple[Message, ...]
 
 
 @dataclass(slots=True)
@@ -39,6 +48,8 @@ class Thread:
     raw: list[Message] = field(default_factory=list)
     edits: tuple[Edit, ...] = ()
     contexts: dict[RecordUid, Context] = field(default_factory=dict)
+    answers: dict[str, Answer] = field(default_factory=dict)
+    """What the harness got, by the id under which a later request may go on from it."""
     sent: Sent = field(default_factory=Sent)
     first: RecordUid | None = None
     pending: dict[str, str] = field(default_factory=dict)
@@ -68,16 +79,34 @@ class Thread:
 
 
 class Threads:
-    """All conversations of a run."""
+    """All conversations of a process. `taken` are the names of those that earlier processes of the run had."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Collection[ThreadId] = ()) -> None:
         self._threads: list[Thread] = []
+        self._taken = frozenset(taken)
 
     def all(self) -> list[Thread]:
         return list(self._threads)
 
     def get(self, thread: ThreadId) -> Thread | None:
         return next((item for item in self._threads if item.id == thread), None)
+
+    def named(self, thread: ThreadId, raw: list[Message]) -> Thread:
+        """The thread of that name, brought up to `raw`; opened where there is none."""
+        found = self.get(thread)
+        if found is None:
+            found = Thread(thread)
+            self._threads.append(found)
+        found.raw = raw
+        return found
+
+    def history(self, answer_id: str) -> list[Message] | None:
+        """What the harness had sent when it got this answer, then the answer; None where nobody knows it."""
+        owner = next((thread for thread in self._threads if answer_id in thread.answers), None)
+        if owner is None:
+            return None
+        answer = owner.answers[answer_id]
+        return [*owner.raw[: answer.raw_length], *answer.messages]
 
     def assign(self, raw: list[Message], canonical: Canonical) -> Thread:
         """The thread whose list `raw` extends, brought up to it; else the one that was rewritten; else a new one."""
@@ -94,13 +123,19 @@ class Threads:
         return self._open(raw, shared)
 
     def _open(self, raw: list[Message], shared: dict[ThreadId, int]) -> Thread:
-        name = MAIN_THREAD if not self._threads else ThreadId(f"t{len(self._threads)}")
-        thread = Thread(name, raw)
+        thread = Thread(self._free_name(), raw)
         kin = max(self._threads, key=lambda item: shared[item.id], default=None)
         if kin is not None:
             thread.edits = _inherited(kin.edits, shared[kin.id])
         self._threads.append(thread)
         return thread
+
+    def _free_name(self) -> ThreadId:
+        used = {thread.id for thread in self._threads}
+        if MAIN_THREAD not in used:
+            return MAIN_THREAD
+        numbered = (ThreadId(f"t{number}") for number in itertools.count(1))
+        return next(name for name in numbered if name not in used and name not in self._taken)
 
 
 def common_prefix(old: Sequence[Message], new: Sequence[Message], canonical: Canonical) -> int:
@@ -141,6 +176,7 @@ def _realign(thread: Thread, raw: list[Message], canonical: Canonical) -> None:
     edits = align(_keys(thread.raw, canonical), _keys(raw, canonical), thread.edits)
     thread.raw = raw
     thread.contexts = {}
+    thread.answers = {}
     if edits is not None:
         thread.edits = edits
         return

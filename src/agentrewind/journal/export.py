@@ -33,7 +33,7 @@ def export_records(log: RunLog, to: Path) -> None:
     The first line of each branch but the first is a header that names the run and the node it forked at.
 
     Raises:
-        UsageError: `to` is there and isn't an empty directory; nothing was touched.
+        UsageError: `to` is there and isn't an empty directory, or can't be made; nothing was kept.
         JournalError: a branch has a name that can't be a file's; nothing was written.
         StorageFull: no room; nothing was kept.
     """
@@ -41,28 +41,31 @@ def export_records(log: RunLog, to: Path) -> None:
     for branch in log.tree.branches:
         if not _BRANCH_ID.match(branch):
             raise JournalError(f"The branch {branch!r} of run {log.run_dir} can't name a file. Nothing was written.")
-    to.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{to.name}.", dir=to.parent))
     try:
-        _write(log, part)
-        part.rename(to)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=".records.", dir=to.parent))
+        try:
+            _write(log, part)
+            part.rename(to)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
     except OSError as error:
         if error.errno in _FULL:
             raise StorageFull(f"No room to export into {to}: {error.strerror}. Nothing was kept.") from error
         raise UsageError(f"The records can't be written to {to}: {error.strerror}. Nothing was kept.") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _check_free(to: Path) -> None:
-    try:
-        taken = any(to.iterdir())
-    except FileNotFoundError:
+    if not os.path.lexists(to):
         return
+    try:
+        what = "is not empty" if any(to.iterdir()) else ""
     except NotADirectoryError:
-        taken = True
-    if taken:
-        raise UsageError(f"{to} is not empty. Name a directory that doesn't exist yet; nothing was touched.")
+        what = "is a file"
+    except OSError as error:
+        what = f"can't be looked into ({error.strerror})"
+    if what:
+        raise UsageError(f"{to} {what}. Name a directory that doesn't exist yet; nothing was touched.")
 
 
 def _write(log: RunLog, part: Path) -> None:

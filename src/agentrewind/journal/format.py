@@ -43,9 +43,14 @@ def encode_event(number: int, event: Event, number_of: Callable[[MessageId], int
     """The line of `event`, line feed included; `number_of` gives the number of each content that it names.
 
     Raises:
-        UsageError: it holds what JSON can't, or is too long.
+        UsageError: it holds what JSON can't, a field is of another type than it says, or it is too long.
     """
-    plain = renamed(type(event), codec.to_plain(event), number_of)
+    plain = codec.to_plain(event)
+    try:
+        codec.from_plain(type(event), plain)
+    except TypeError as error:
+        raise UsageError(f"This {type(event).__name__} can't be recorded: {error}. Nothing was written.") from error
+    plain = renamed(type(event), plain, number_of)
     return _sealed(_written({"n": number, "event": EVENT_TAGS[type(event)]} | plain, sort_keys=False)[:-1])
 
 

@@ -1,4 +1,4 @@
-"""Secrets out of an event: every text and JSON value in it is rewritten, ids are not."""
+"""Secrets out of an event: every text and JSON value in it is rewritten, ids and words of a fixed choice are not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Redact = Callable[[Json], Json]
 
 
 def redacted(event: Event, redact: Redact) -> Event:
-    """`event` with `redact` applied to all that isn't an id, so that a field added later is covered too."""
+    """`event` with `redact` applied to all that could hold a secret, so that a field added later is covered too."""
     return typing.cast("Event", _rebuilt(event, redact))
 
 
@@ -30,8 +30,10 @@ def _rebuilt(value: Any, redact: Redact) -> Any:
 
 @functools.cache
 def _open_fields(cls: type) -> tuple[str, ...]:
-    return tuple(name for name, hint in typing.get_type_hints(cls).items() if not _is_id(hint))
+    return tuple(name for name, hint in typing.get_type_hints(cls).items() if not _is_fixed(hint))
 
 
-def _is_id(hint: Any) -> bool:
-    return isinstance(hint, typing.NewType) or any(_is_id(inner) for inner in typing.get_args(hint))
+def _is_fixed(hint: Any) -> bool:
+    """Whether a field holds an id or one of a few words: neither can hold a secret."""
+    args = typing.get_args(hint)
+    return isinstance(hint, typing.NewType) or typing.get_origin(hint) is typing.Literal or any(map(_is_fixed, args))

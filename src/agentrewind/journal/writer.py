@@ -60,6 +60,11 @@ class JournalWriter:
         self._closed = False
 
     @property
+    def last(self) -> Event | None:
+        """The event that `append` was given last, as it goes into the journal."""
+        return self._last
+
+    @property
     def events(self) -> int:
         """How many events the journal holds."""
         return self._journal.lines

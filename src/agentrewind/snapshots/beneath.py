@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,6 +145,28 @@ def punch_hole(fd: int, offset: int, length: int) -> bool:
     """Free the blocks of a range, which then reads as zeros; False where that isn't supported."""
     code: int = _libc.fallocate(fd, _FALLOC_KEEP_SIZE_PUNCH_HOLE, ctypes.c_int64(offset), ctypes.c_int64(length))
     return code == 0
+
+
+@contextlib.contextmanager
+def alone(fd: int) -> Iterator[None]:
+    """Have whoever opens the file wait until the end of this; where the system has no such thing, nobody waits.
+
+    Raises:
+        BlockingIOError: somebody else has it open (or mapped).
+    """
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # told when somebody waits: by a signal that nobody dies of
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without leases, or a file of somebody else
+        yield
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # somebody has waited for too long, and the kernel took it back
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 
 
 def sync_file_system(fd: int) -> None:

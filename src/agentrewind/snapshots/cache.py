@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from agentrewind.core.codec import canonical
 from agentrewind.core.crashpoints import named, reach
-from agentrewind.core.errors import SnapshotDamaged
+from agentrewind.core.errors import SnapshotDamaged, SnapshotNotFound
 from agentrewind.core.world import SnapshotId
 from agentrewind.snapshots import compression
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.scan import Seen
-from agentrewind.snapshots.store import Store, write_whole
+from agentrewind.snapshots.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from agentrewind.snapshots.rules import PathRules
 
+_NAME = "scan-cache"
 _MAGIC = b"ARcache1"
 _ROW = struct.Struct("<I44s")
 _WRITTEN = named("snapshot.cache-written")
@@ -30,7 +31,7 @@ def load_cache(store: Store, root: Path, rules: PathRules) -> tuple[SnapshotId |
     """The snapshot that the workspace was last equal to or went on from, and what was seen of it then."""
     names = store.names()
     latest = names[-1] if names else None
-    head, rows = _read(store.directory / "scan-cache")
+    head, rows = _read(store)
     if head.get("root") != str(root) or head.get("rules") != rules.digest or head.get("current") not in names:
         return _last_sound(store, latest), Seen()
     current = SnapshotId(head["current"])
@@ -38,7 +39,7 @@ def load_cache(store: Store, root: Path, rules: PathRules) -> tuple[SnapshotId |
     current_base = _last_sound(store, latest if died else current)
     try:
         entries = store.state(current)
-    except SnapshotDamaged:
+    except (SnapshotDamaged, SnapshotNotFound):
         return current_base, Seen()
     signatures = {path: sig for path, sig in rows.items() if path in entries}
     return current_base, Seen(entries, signatures, clock_ns=head["clock_ns"], latest_ns=head["latest_ns"])
@@ -51,16 +52,13 @@ def _last_sound(store: Store, name: SnapshotId | None) -> SnapshotId | None:
     try:
         store.state(name)
         store.snapshot(name)
-    except SnapshotDamaged:
+    except (SnapshotDamaged, SnapshotNotFound):
         return None
     return name
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return {}, {}
+def _read(store: Store) -> tuple[dict[str, Any], dict[str, bytes]]:
+    data = store.read_aside(_NAME)
     body, checksum = data[:-32], data[-32:]
     if hashlib.sha256(body).digest() != checksum or not body.startswith(_MAGIC):
         return {}, {}
@@ -96,5 +94,5 @@ def save_cache(store: Store, root: Path, rules: PathRules, current: SnapshotId |
         "size": len(raw), "clock_ns": seen.clock_ns, "latest_ns": seen.latest_ns,
     }  # fmt: skip
     body = _MAGIC + canonical(head) + b"\n" + packed
-    write_whole(store.directory / "scan-cache", body + hashlib.sha256(body).digest())
+    store.write_aside(_NAME, body + hashlib.sha256(body).digest())
     reach(_WRITTEN)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from agentrewind.snapshots.plain import NotPlain, open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_MOUNTINFO = "/proc/self/mountinfo"
 TICK_NS = 20_000_000
 _COARSE_TICK_NS = 2_000_000_000
 _COARSE = frozenset(("vfat", "msdos", "exfat", "hfs", "hfsplus", "ext3", "ext2"))
@@ -26,6 +30,8 @@ class Mounts:
     fstype: str
     inside: frozenset[str]
     """Relative paths of mount points below it, of bind mounts and single files too."""
+    device: tuple[int, int] = (0, 0)
+    """Major and minor number of its file system, as the kernel says itself (`st_dev` may be that of a part of it)."""
 
     @property
     def tick_ns(self) -> int:
@@ -40,23 +46,59 @@ class Mounts:
 def mounts_of(root: Path) -> Mounts:
     """Read from the kernel; where it says nothing, an unknown file system without mounts inside."""
     top = os.fsencode(root)
-    best, fstype = -1, ""
+    best, fstype, device = -1, "", (0, 0)
     inside = []
-    for point, kind in _mountinfo():
+    for point, kind, number in _mountinfo():
         if top == point or top.startswith(point.rstrip(b"/") + b"/"):
             if len(point) >= best:
-                best, fstype = len(point), kind
+                best, fstype, device = len(point), kind, number
         elif point.startswith(top.rstrip(b"/") + b"/"):
             inside.append(os.fsdecode(point[len(top.rstrip(b"/")) + 1 :]))
-    return Mounts(fstype, frozenset(inside))
+    return Mounts(fstype, frozenset(inside), device)
 
 
-def _mountinfo() -> Iterator[tuple[bytes, str]]:
-    with contextlib.suppress(OSError), open("/proc/self/mountinfo", "rb") as file:
+class MountTable:
+    """`mounts_of` one directory, read again only when the kernel says that something was mounted or unmounted."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._found: Mounts | None = None
+        self._file = -1
+        self._process = 0
+
+    def read(self) -> Mounts:
+        if self._found is None or self._process != os.getpid() or self._changed():
+            self._found = self._read_anew()
+        return self._found
+
+    def _changed(self) -> bool:
+        if self._file < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._file, select.POLLPRI)
+        return bool(poll.poll(0))
+
+    def _read_anew(self) -> Mounts:
+        """Opened before it is read: a change between the two is told of the next time."""
+        self.close()
+        self._process = os.getpid()
+        with contextlib.suppress(OSError):
+            self._file = os.open(_MOUNTINFO, os.O_RDONLY | os.O_CLOEXEC)
+        return mounts_of(self._root)
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def _mountinfo() -> Iterator[tuple[bytes, str, tuple[int, int]]]:
+    with contextlib.suppress(OSError), open(_MOUNTINFO, "rb") as file:
         for line in file:
             fields = line.split(b" ")
             separator = fields.index(b"-")
-            yield _unescape(fields[4]), fields[separator + 1].decode("ascii", "replace")
+            major, _, minor = fields[2].partition(b":")
+            yield _unescape(fields[4]), fields[separator + 1].decode("ascii", "replace"), (int(major), int(minor))
 
 
 def _unescape(point: bytes) -> bytes:
@@ -80,8 +122,8 @@ class Clock:
         if not self._local:
             return latest_seen_ns
         try:
-            fd = os.open(self._probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:  # no room for it
+            fd = open_plain(self._probe, os.O_WRONLY | os.O_CREAT)
+        except (NotPlain, OSError):  # no room for it, or something else stands there
             return latest_seen_ns
         try:
             os.utime(fd)

@@ -11,6 +11,7 @@ import os
 import struct
 import sys
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 FILE: Final = b"f"
@@ -28,6 +29,11 @@ TRACKED: Final = frozenset((FILE, DIRECTORY, SYMLINK, FIFO))
 
 PRIVATE: Final = 1
 SPARSE: Final = 2
+LOST_XATTRS: Final = 4
+"""Has extended attributes of a kind that isn't kept."""
+LOST_FLAGS: Final = 8
+"""Has flags that `chattr` sets: not kept."""
+LOSSY: Final = LOST_XATTRS | LOST_FLAGS
 
 SMALL: Final = 4 << 20
 """Files up to this size are one object; larger ones a list of chunks."""
@@ -39,6 +45,10 @@ _HEAD = struct.Struct("<BcHIIq")
 _CONTENT = struct.Struct("<Q32s")
 _TAIL = struct.Struct("<cI")
 _PAIR = struct.Struct("<II")
+
+LEAST: Final = _HEAD.size
+"""Bytes that every encoded entry has at least."""
+LEAST_OF_FILE: Final = _HEAD.size + _CONTENT.size
 
 
 class Malformed(ValueError):
@@ -98,6 +108,7 @@ def plain_file(st: os.stat_result, size: int, content: bytes, flags: int) -> byt
     return head + _CONTENT.pack(size, content)
 
 
+@lru_cache(maxsize=1 << 14)
 def decode(data: bytes) -> Entry:
     """The inverse of `encode`.
 
@@ -121,6 +132,8 @@ def decode(data: bytes) -> Entry:
             at += length
     except struct.error as error:
         raise Malformed("an entry ends too early") from error
+    if b"\0" in tail.get(b"T", b"") or b"\0" in tail.get(b"H", b""):
+        raise Malformed("there is a name or the text of a link with a zero byte")
     return Entry(
         kind, mode, uid, gid, mtime_ns, size, content,
         tail.get(b"T", b""), tail.get(b"X", b""), decode_text(tail.get(b"H", b"")),
@@ -186,6 +199,8 @@ def decode_xattrs(data: bytes) -> list[tuple[bytes, bytes]]:
             at += _PAIR.size
             pairs.append((data[at : at + names], data[at + names : at + names + values]))
             at += names + values
+            if b"\0" in pairs[-1][0]:
+                raise Malformed("there is an extended attribute whose name has a zero byte")
     except struct.error as error:
         raise Malformed("extended attributes end too early") from error
     return pairs
@@ -217,6 +232,13 @@ def content_of(data: bytes) -> bytes:
     """The content id in the encoded entry of a file."""
     content: bytes = _CONTENT.unpack_from(data, _HEAD.size)[1]
     return content
+
+
+def lost(data: bytes) -> str:
+    """What of the encoded entry's path isn't kept, in words; empty where that is nothing."""
+    words = ((LOST_XATTRS, "extended attributes outside of `user.`"), (LOST_FLAGS, "flags that chattr sets"))
+    what = " and ".join(word for bit, word in words if data[0] & bit)
+    return f"kept, but without its {what}" if what else ""
 
 
 def with_mode(data: bytes, mode: int) -> bytes:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from agentrewind.core.codec import canonical, from_plain, to_plain
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import StorageFull, StoreError
-from agentrewind.core.world import Pending
+from agentrewind.core.world import Pending, SnapshotId
 from agentrewind.snapshots.beneath import sync_directory
 from agentrewind.snapshots.packs import FULL
+from agentrewind.snapshots.plain import NotPlain, read_plain
 from agentrewind.snapshots.store import write_whole
 
 if TYPE_CHECKING:
@@ -20,17 +21,31 @@ if TYPE_CHECKING:
 _WRITTEN = named("snapshot.restore-intent-written")
 _CLEARED = named("snapshot.restore-intent-cleared")
 _NAME = "restore-intent"
+_LONGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
+    """What was begun, and under which words of its caller."""
+
     pending: Pending
     accept_incomplete: bool
+    kept: Kept | None = None
 
 
-def write_intent(store: Path, pending: Pending, *, accept_incomplete: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What changed between these two snapshots stays as it is."""
+
+    since: SnapshotId
+    until: SnapshotId
+
+
+def write_intent(store: Path, pending: Pending, *, accept_incomplete: bool, kept: Kept | None = None) -> None:
     """Durable when it returns. Raises: StorageFull."""
     plain = {**to_plain(pending), "accept_incomplete": accept_incomplete}
+    if kept is not None:
+        plain["kept"] = to_plain(kept)
     try:
         write_whole(store / _NAME, canonical(plain), durable=True)
     except OSError as error:
@@ -43,11 +58,13 @@ def write_intent(store: Path, pending: Pending, *, accept_incomplete: bool) -> N
 def read_intent(store: Path) -> Intent | None:
     """Raises: StoreError: it is there and damaged."""
     try:
-        plain = json.loads((store / _NAME).read_bytes())
-        return Intent(from_plain(Pending, plain), bool(plain["accept_incomplete"]))
+        plain = json.loads(read_plain(store / _NAME, _LONGEST))
+        pending = from_plain(Pending, {name: plain[name] for name in ("target", "live")})
+        kept = from_plain(Kept, plain["kept"]) if "kept" in plain else None
+        return Intent(pending, bool(plain["accept_incomplete"]), kept)
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, NotPlain) as error:
         raise StoreError(
             f"{store / _NAME}: the record of an unfinished restore is damaged. All snapshots are safe: restore one of"
             " them, and remove this file."

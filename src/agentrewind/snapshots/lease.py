@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from agentrewind.core.codec import canonical
 from agentrewind.core.errors import Busy
+from agentrewind.snapshots.plain import open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+_FLAGS = os.O_RDWR | os.O_CREAT
 
 
 class Lease:
@@ -33,13 +34,14 @@ class Lease:
 
         Raises:
             Busy: somebody holds it, or that of a directory above or below; the text says who.
+            StoreError: something else than plain files stands where the leases are.
         """
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _guarded(directory):
             for path in sorted(directory.glob("*.lease")):
                 _clear_or_refuse(path, root)
             path = directory / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.lease"
-            fd = os.open(path, _FLAGS, 0o600)
+            fd = open_plain(path, _FLAGS)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             text = canonical({"root": str(root), "pid": os.getpid(), "holder": holder, "since_ns": time.time_ns()})
             os.ftruncate(fd, 0)
@@ -56,7 +58,7 @@ class Lease:
 @contextlib.contextmanager
 def _guarded(directory: Path) -> Iterator[None]:
     """One process at a time looks at the leases."""
-    fd = os.open(directory / "guard", _FLAGS, 0o600)
+    fd = open_plain(directory / "guard", _FLAGS)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield
@@ -66,7 +68,7 @@ def _guarded(directory: Path) -> Iterator[None]:
 
 def _clear_or_refuse(path: Path, root: Path) -> None:
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = open_plain(path, os.O_RDWR)
     except FileNotFoundError:
         return
     try:

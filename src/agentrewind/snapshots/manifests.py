@@ -7,6 +7,7 @@ be walked both ways; every so often a record holds the whole state as well.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from agentrewind.core.world import CHANGES_KEPT, Change, Changes, Coverage, Gap
@@ -51,7 +52,11 @@ def delta_of(body: bytes) -> Delta:
 def full_of(body: bytes) -> Manifest:
     """Raises: Malformed."""
     head, steps = _sections(body)
-    return {path: new for path, _, new in _steps(body, _SECTIONS.size + head + steps, len(body)) if new is not None}
+    whole = _steps(body, _SECTIONS.size + head + steps, len(body))
+    state = {path: new for path, _, new in whole if new is not None}
+    if len(state) != len(whole):
+        raise Malformed("a state names a path twice")
+    return state
 
 
 def _sections(body: bytes) -> tuple[int, int]:
@@ -83,7 +88,15 @@ def _steps(body: bytes, at: int, end: int) -> Delta:
 
 
 def _optional(body: bytes, at: int, size: int) -> tuple[bytes | None, int]:
-    return (None, at) if size == _NONE else (body[at : at + size], at + size)
+    """Raises: Malformed."""
+    if size == _NONE:
+        return None, at
+    data = body[at : at + size]
+    if size < e.LEAST or (data[1:2] == e.FILE and size < e.LEAST_OF_FILE):
+        raise Malformed("an entry ends too early")
+    if data[1:2] == e.SYMLINK:
+        e.decode(data)
+    return data, at + size
 
 
 def apply(manifest: Manifest, delta: Delta, *, backwards: bool) -> None:
@@ -102,13 +115,22 @@ def apply(manifest: Manifest, delta: Delta, *, backwards: bool) -> None:
             manifest[path] = after
 
 
-def difference(old: Manifest, new: Manifest) -> Delta:
+def difference(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> Delta:
     """The step from one state to the other."""
     if old is new or old == new:
         return []
     delta: Delta = [(path, old.get(path), data) for path, data in new.items() if old.get(path) != data]
     delta += [(path, old[path], None) for path in old.keys() - new.keys()]
     return delta
+
+
+def joined(steps: Iterable[Delta]) -> Delta:
+    """Several steps, one after the other, as one: without what they take back again."""
+    ends: dict[str, tuple[bytes | None, bytes | None]] = {}
+    for step in steps:
+        for path, old, new in step:
+            ends[path] = (ends[path][0] if path in ends else old, new)
+    return [(path, old, new) for path, (old, new) in ends.items() if old != new]
 
 
 def fingerprint(manifest: Manifest) -> int:
@@ -199,13 +221,17 @@ def _only_time_of_directory(old: bytes | None, new: bytes | None) -> bool:
 
 def coverage(manifest: Manifest, totals: Totals, unstable: tuple[Gap, ...] = ()) -> Coverage:
     """What a state holds and what it doesn't, read off its entries."""
-    gaps: dict[bytes, list[Gap]] = {e.EXCLUDED: [], e.UNREADABLE: []}
+    gaps: dict[bytes, list[Gap]] = {e.EXCLUDED: [], e.UNREADABLE: [], e.VOLATILE: []}
+    lossy: list[Gap] = []
     for path, data in manifest.items():
         if data[1:2] in gaps:
             gaps[data[1:2]].append(Gap(path, e.decode(data).why))
+        elif data[0] & e.LOSSY:
+            lossy.append(Gap(path, e.lost(data)))
     return Coverage(
         totals.entries, totals.bytes, tuple(sorted(gaps[e.EXCLUDED], key=_by_path)),
-        tuple(sorted(gaps[e.UNREADABLE], key=_by_path)), unstable=unstable,
+        tuple(sorted(gaps[e.UNREADABLE], key=_by_path)), unstable=unstable, lossy=tuple(sorted(lossy, key=_by_path)),
+        volatile=len(gaps[e.VOLATILE]),
     )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """What a restore would do, decided from values alone: the present state, the target state, nothing else.
 
 A path is acted on only where both states know it. What is excluded or unreadable on either side stays as it is, and
-so does everything below it; a directory that holds such a thing stays too.
+so does everything below it; a directory that holds such a thing stays too. So does what is *held*: what somebody else
+wrote and wants kept.
 """
 
 from __future__ import annotations
@@ -12,14 +13,39 @@ from typing import TYPE_CHECKING
 from agentrewind.core.world import Act, Gap
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.beneath import split
-from agentrewind.snapshots.manifests import Manifest, below
+from agentrewind.snapshots.between import Overlaid
+from agentrewind.snapshots.drift import LEFT, NONE
+from agentrewind.snapshots.manifests import below
 from agentrewind.snapshots.reading import inode_of
 from agentrewind.snapshots.scan import SOCKET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
+    from agentrewind.snapshots.drift import Drift
     from agentrewind.snapshots.scan import Seen
+
+
+_UNKNOWN = frozenset((e.EXCLUDED, e.UNREADABLE))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The present and the target, and where to look for what differs."""
+
+    live: Mapping[str, bytes]
+    target: Mapping[str, bytes]
+    paths: Collection[str]
+    """Holds every path that differs."""
+    gaps: Collection[str]
+    """Holds every path that is excluded or unreadable on one of the sides."""
+
+
+def compared(live: Mapping[str, bytes], target: Mapping[str, bytes]) -> Difference:
+    """The difference between two states of which nothing else is known: every path is looked at."""
+    gaps = {path for state in (live, target) for path, data in state.items() if data[1:2] in _UNKNOWN}
+    paths = {path for path, data in target.items() if live.get(path) != data} | (live.keys() - target.keys())
+    return Difference(live, target, paths, gaps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +76,8 @@ class Plan:
     """Directories of which only attributes differ."""
     acts: list[Act] = field(default_factory=list)
     kept: list[Gap] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
+    """Those of `kept` that stay because somebody else wrote them."""
     unsaved: list[Gap] = field(default_factory=list)
     """Must change, but what is there now could not be read, so it isn't saved."""
     blocked: list[Gap] = field(default_factory=list)
@@ -57,30 +85,57 @@ class Plan:
 
 
 class _Planner:
-    def __init__(self, live: Manifest, target: Manifest, seen: Seen) -> None:
-        self._live, self._target, self._seen = live, target, seen
+    def __init__(self, difference: Difference, seen: Seen, held: Drift, caches: Collection[str]) -> None:
+        self._caches = caches
+        self._live, self._target = difference.live, difference.target
+        self._difference, self._seen, self._held = difference, seen, held
         self._plan = Plan()
         self._files: set[str] = set()
-        self._untouchable = {
-            path for state in (live, target) for path, data in state.items() if data[1:2] in (e.UNREADABLE, e.EXCLUDED)
-        }
-        self._untouchable -= {path for path in self._untouchable if self._gives_way(path)}
+        self._untouchable = {path for path in difference.gaps if self._is_unknown(path) and not self._gives_way(path)}
+        self._standing: frozenset[str] = frozenset()
         self._anchors: set[str] = set()
+        self._yielding: set[str] = set()
+        """Anchors that stay for the sake of what is held only."""
         self._replaced: set[str] = set()
 
+    def _is_unknown(self, path: str) -> bool:
+        return not {e.kind_of(self._live.get(path)), e.kind_of(self._target.get(path))}.isdisjoint(_UNKNOWN)
+
     def plan(self) -> Plan:
-        differing = sorted(
-            {path for path, data in self._target.items() if not e.same(self._live.get(path), data)}
-            | (self._live.keys() - self._target.keys())
-        )
-        wanted = [path for path in differing if self._is_ours(path)]
-        self._anchor(path for path, data in self._live.items() if data[1:2] in (e.EXCLUDED, e.UNREADABLE))
-        self._anchor(gap.path for gap in self._plan.kept)
+        differing = sorted(p for p in self._difference.paths if not e.same(self._live.get(p), self._target.get(p)))
+        ours = [path for path in differing if self._is_ours(path)]
+        self._standing = frozenset(self._plan.held)
+        wanted = self._regrouped(ours)
+        self._anchor(path for path in self._difference.gaps if e.kind_of(self._live.get(path)) in _UNKNOWN)
+        self._anchor(gap.path for gap in self._plan.kept if gap.path not in self._held)
+        unyielding = frozenset(self._anchors)
+        self._anchor(self._plan.held)
+        self._yielding = self._anchors - unyielding
         for path in wanted:
             self._decide(path)
         self._plan.remove.reverse()
         self._decide_files()
         return self._plan
+
+    def _regrouped(self, wanted: list[str]) -> list[str]:
+        """Where a name of a linked file is held, the others are a file of their own: the target names it after them."""
+        held = [self._target.get(path) for path in self._standing]
+        leaders = {e.decode(data).leader for data in held if data is not None} - {""}
+        if not leaders:
+            return wanted
+        groups: dict[str, list[str]] = {}
+        for path in sorted(self._target):
+            leader = e.decode(self._target[path]).leader
+            if leader in leaders and self._is_within_reach(path):
+                groups.setdefault(leader, []).append(path)
+        own = {
+            path: e.with_leader(self._target[path], paths[0] if len(paths) > 1 else "")
+            for paths in groups.values()
+            for path in paths
+        }
+        self._target = Overlaid(self._target, [(path, None, data) for path, data in own.items()])
+        others = [path for path in wanted if path not in own]
+        return sorted(others + [path for path, data in own.items() if not e.same(self._live.get(path), data)])
 
     def _anchor(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -103,8 +158,8 @@ class _Planner:
             if self._known_below_unreadable(path, kinds):
                 self._plan.unsaved.append(Gap(path, "lies in a directory that can't be read now"))
             return False
-        if e.UNREADABLE in kinds:
-            self._unreadable(path, live, target)
+        if path in self._held or e.UNREADABLE in kinds:
+            self._stands(path, live, target)
             return False
         if e.EXCLUDED in kinds:
             return self._excluded(path, live, target)
@@ -113,7 +168,21 @@ class _Planner:
         if target is not None and live is None and is_git_lock(path):
             self._keep(path, "a git lock file of a process that is gone: not brought back")
             return False
+        return self._has_a_place(path, target)
+
+    def _has_a_place(self, path: str, target: bytes | None) -> bool:
+        """Whether the directory of a path of the target will be there: not where what is held stands in its stead."""
+        at = path
+        while target is not None and self._held.paths and at:
+            at = split(at)[0]
+            if at in self._held and e.kind_of(self._live.get(at)) != e.DIRECTORY:
+                self._hold(path, f"lies below {at!r}, which is {self._held.why(at)}: not brought back")
+                return False
         return True
+
+    def _hold(self, path: str, why: str) -> None:
+        self._keep(path, why)
+        self._plan.held.append(path)
 
     def _known_below_unreadable(self, path: str, kinds: tuple[bytes, bytes]) -> bool:
         """The target holds something below a directory that is unreadable at present only."""
@@ -131,8 +200,11 @@ class _Planner:
     def _keep(self, path: str, why: str) -> None:
         self._plan.kept.append(Gap(path, why))
 
-    def _unreadable(self, path: str, live: bytes | None, target: bytes | None) -> None:
-        if e.kind_of(target) == e.UNREADABLE:
+    def _stands(self, path: str, live: bytes | None, target: bytes | None) -> None:
+        """What is held or unreadable stays."""
+        if path in self._held:
+            self._hold(path, f"{self._held.why(path)}: {LEFT}")
+        elif e.kind_of(target) == e.UNREADABLE:
             self._keep(path, "could not be read when the snapshot was taken: left as it is")
         elif live is not None:
             self._plan.unsaved.append(Gap(path, e.decode(live).why))
@@ -162,11 +234,14 @@ class _Planner:
 
     def _volatile(self, path: str, kinds: tuple[bytes, bytes]) -> bool:
         live, target = kinds
-        if live == e.VOLATILE:
+        if live == e.VOLATILE or path in self._caches:
             return True
-        if live and target == e.VOLATILE:
+        if live and target == e.VOLATILE and not self._both_directories(path):
             self._keep(path, "volatile in the target, kept now: left as it is")
         return False
+
+    def _both_directories(self, path: str) -> bool:
+        return e.kind_of(self._live.get(path)) == e.DIRECTORY and e.is_volatile_directory(self._target[path])
 
     def _decide(self, path: str) -> None:
         live, target = self._live.get(path), self._target.get(path)
@@ -203,6 +278,9 @@ class _Planner:
         return live is not None and target is not None and e.decode(live).target != e.decode(target).target
 
     def _anchored(self, path: str, after: bytes) -> None:
+        if path in self._yielding:
+            self._hold(path, f"holds something that somebody else wrote: this directory is {LEFT}")
+            return
         why = "holds something that is excluded or could not be read"
         if after:
             self._plan.blocked.append(Gap(path, f"must become something else, but {why}"))
@@ -240,11 +318,12 @@ class _Planner:
             if data[1:2] == e.FILE and (leader := e.decode(data).leader):
                 groups.setdefault(leader, []).append(path)
         return {
-            leader: tuple(
-                sorted(path for path in paths if path not in self._untouchable and not below(path, self._untouchable))
-            )
+            leader: tuple(sorted(path for path in paths if self._is_within_reach(path)))
             for leader, paths in groups.items()
         }
+
+    def _is_within_reach(self, path: str) -> bool:
+        return path not in self._standing and path not in self._untouchable and not below(path, self._untouchable)
 
     def _decide_group(self, paths: tuple[str, ...], removed: frozenset[str]) -> None:
         data = self._target[paths[0]]
@@ -285,6 +364,8 @@ def is_git_lock(path: str) -> bool:
     return ".git" in parts[:-1] and "hooks" not in parts
 
 
-def plan(live: Manifest, target: Manifest, seen: Seen) -> Plan:
-    """What to do to make `live` (which `seen` has just seen) equal to `target`."""
-    return _Planner(live, target, seen).plan()
+def plan(difference: Difference, seen: Seen, held: Drift = NONE, caches: Collection[str] = ()) -> Plan:
+    """What to do to make the present (which `seen` has just seen) equal to the target, but for what is held. `caches`
+    are volatile, although they were saved.
+    """
+    return _Planner(difference, seen, held, caches).plan()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.snapshots.beneath import sync_directory
+from agentrewind.snapshots.plain import read_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_BYTES = 32
+EMPTY = hashlib.sha256(b"").digest()
+"""The id of no bytes, which are never stored."""
 _NONCE = 12
 _KEY_WRITTEN = named("snapshot.key-written")
 
@@ -33,7 +36,9 @@ class Unsealable(ValueError):
 class Keys:
     """Keyed ids and sealing for one store."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, plain_ids: bytes | None = None) -> None:
+        """`plain_ids`: the key for the ids of what isn't private, in an encrypted store."""
+        self._plain_ids = plain_ids
         self._ids = self._derive(key, b"agentrewind private ids")
         self._notes = self._derive(key, b"agentrewind notes")
         self._nonces = self._derive(key, b"agentrewind nonces")
@@ -46,6 +51,16 @@ class Keys:
 
     def id(self, data: bytes) -> bytes:
         return hmac.digest(self._ids, data, "sha256")
+
+    def content_id(self, data: bytes, *, private: bool) -> bytes:
+        """The id under which these bytes are kept. Nothing has the same id everywhere."""
+        if not data:
+            return EMPTY
+        if private:
+            return self.id(data)
+        if self._plain_ids is not None:
+            return hmac.digest(self._plain_ids, data, "sha256")
+        return hashlib.sha256(data).digest()
 
     def note(self, data: bytes) -> bytes:
         """A keyed hash that tells only whether something has changed."""
@@ -76,9 +91,9 @@ class Keys:
 
 
 def read_key(path: Path) -> bytes | None:
-    """The key, or None where there is none or it is cut off."""
+    """The key, or None where there is none or it is cut off. Raises: NotPlain: something else stands there."""
     try:
-        key = path.read_bytes()
+        key = read_plain(path, KEY_BYTES)
     except FileNotFoundError:
         return None
     return key if len(key) == KEY_BYTES else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import hashlib
+import fcntl
 import os
 import stat
 import struct
@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 SIGNATURE = struct.Struct("<QQIQqq")
 _ZEROS = bytes(CHUNK)
-_ALSO_KEPT = frozenset(("system.posix_acl_access", "system.posix_acl_default", "security.capability"))
+ALSO_KEPT = frozenset(("system.posix_acl_access", "system.posix_acl_default", "security.capability"))
+"""Extended attributes that a snapshot keeps besides those of `user.`."""
+_KEPT_BY_THE_SYSTEM = frozenset(("security.selinux", "security.ima", "security.evm"))
+"""Labels that the system's policy sets on every file by itself."""
+_GET_FLAGS = 0x80006601 | struct.calcsize("l") << 16
+_FLAGS = struct.Struct("l")
+_SET_BY_CHATTR = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80 | 0x4000 | 0x8000 | 0x10000 | 0x800000 | 0x40000000
+"""Of the flags in `linux/fs.h`: s, u, c, S, i, a, d, A, j, t, D, C, F; not those that a file system sets by itself."""
 _NO_XATTRS = frozenset((errno.ENOTSUP, errno.ENOSYS, errno.EPERM, errno.EACCES))
 
 
@@ -40,7 +47,7 @@ class HashingSink:
         self.keys = keys
 
     def put(self, data: bytes, *, private: bool = False) -> bytes:
-        return self.keys.id(data) if private and data else hashlib.sha256(data).digest()
+        return self.keys.content_id(data, private=private)
 
 
 def signature(st: os.stat_result, pack=SIGNATURE.pack) -> bytes:  # type: ignore[no-untyped-def] # noqa: ANN001
@@ -82,14 +89,13 @@ def take_file(fd: int, sink: Sink, *, private: bool) -> Taken:
     for _ in range(ATTEMPTS):
         before = sig
         size, content, flags = _contents(fd, st, sink, private=private)
-        xattrs = read_xattrs(fd)
+        xattrs, lost = attributes_of(fd)
         st = os.fstat(fd)
         sig = signature(st)
         stable = sig == before and size == st.st_size
         if stable:
             break
-    if private:
-        flags |= e.PRIVATE
+    flags |= lost | (e.PRIVATE if private else 0)
     data = e.plain_file(st, size, content, flags)
     if xattrs:
         sealed = sink.keys.seal(xattrs) if private else xattrs
@@ -147,24 +153,38 @@ def _chunks_with_data(fd: int, size: int) -> Iterator[int]:
 
 
 def read_xattrs(fd: int | str) -> bytes:
-    """The `user.` attributes, access lists and capabilities of an open file or directory, or of its handle's path.
-
-    None where the file system has none.
+    """The extended attributes of an open file or directory, or of its handle's path, that a snapshot keeps: those of
+    `user.`, access lists and capabilities. None where the file system has none.
     """
+    return _xattrs(fd)[0]
+
+
+def attributes_of(fd: int) -> tuple[bytes, int]:
+    """`read_xattrs`, and of what an open file or directory has besides: `LOST_XATTRS`, `LOST_FLAGS`."""
+    xattrs, lost = _xattrs(fd)
+    try:
+        (flags,) = _FLAGS.unpack(fcntl.ioctl(fd, _GET_FLAGS, bytes(_FLAGS.size)))
+    except OSError:  # a file system without flags
+        return xattrs, lost
+    return xattrs, lost | (e.LOST_FLAGS if flags & _SET_BY_CHATTR else 0)
+
+
+def _xattrs(fd: int | str) -> tuple[bytes, int]:
     try:
         names = os.listxattr(fd)
     except OSError as error:
         if error.errno in _NO_XATTRS:
-            return b""
+            return b"", 0
         raise
-    if not names:
-        return b""
-    pairs = []
+    pairs: list[tuple[bytes, bytes]] = []
+    lost = 0
     for name in names:
-        if name.startswith("user.") or name in _ALSO_KEPT:
+        if name.startswith("user.") or name in ALSO_KEPT:
             try:
                 pairs.append((os.fsencode(name), os.getxattr(fd, name)))
             except OSError as error:
                 if error.errno not in {errno.ENODATA, *_NO_XATTRS}:
                     raise
-    return e.encode_xattrs(pairs)
+        elif name not in _KEPT_BY_THE_SYSTEM:
+            lost = e.LOST_XATTRS
+    return (e.encode_xattrs(pairs) if pairs else b""), lost

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from agentrewind.core.errors import SnapshotDamaged
 from agentrewind.snapshots import entry as e
+from agentrewind.snapshots.contents import Contents
 from agentrewind.snapshots.packs import ObjectDamaged, ObjectMissing
 from agentrewind.snapshots.private import Unsealable
 from agentrewind.snapshots.reading import HashingSink
-from agentrewind.snapshots.restore import Contents
 from agentrewind.snapshots.rules import PathClass
 from agentrewind.snapshots.scan import class_of
 

@@ -17,7 +17,7 @@ from agentrewind.core.world import Gap
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.beneath import READ, open_beneath, opened, split
 from agentrewind.snapshots.entry import Entry
-from agentrewind.snapshots.reading import ATTEMPTS, SIGNATURE, Sink, read_xattrs, signature, take_file, without_ctime
+from agentrewind.snapshots.reading import ATTEMPTS, SIGNATURE, Sink, attributes_of, signature, take_file
 from agentrewind.snapshots.rules import PathClass, PathRules
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ _HASHED_WHEN_EXCLUDED = 1 << 20
 _LISTED_WHEN_EXCLUDED = 10_000
 _PROGRESS_EVERY = 4096
 _VOLATILE_DIRECTORY = e.encode(Entry(e.VOLATILE))
-_SQLITE = ("", "-wal", "-shm", "-journal")
+SQLITE = ("", "-wal", "-shm", "-journal")
+"""What the names of the files of one database end in."""
 SOCKET = "a socket: noted, not kept"
 _KINDS = {stat.S_IFSOCK: SOCKET, stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
@@ -52,6 +53,14 @@ class Seen:
     clock_ns: int = 0
     latest_ns: int = 0
     """The latest change time among all paths: a lower bound of the file system's clock."""
+    gaps: set[str] = field(default_factory=set)
+    """Paths that are excluded or unreadable, or kept without something."""
+    again: set[str] = field(default_factory=set)
+    """Paths without a signature that may change without anybody's being told: unreadable, or excluded with several
+    links.
+    """
+    volatile: int = 0
+    """How many cache files, and directories of them, there are."""
 
     def copy(self) -> Seen:
         """With signatures of its own."""
@@ -95,7 +104,9 @@ class Scan:
         mounts: frozenset[str] = frozenset(),
         pry: Pry | None = None,
         progress: Callable[[int, int | None], None] | None = None,
+        entering: Callable[[int, str], None] | None = None,
     ) -> None:
+        """`entering` is told of each open directory, and its path, before it is listed."""
         self._root = root
         self._rules = rules
         self._sink = sink
@@ -103,6 +114,7 @@ class Scan:
         self._mounts = mounts
         self._pry = pry
         self._progress = progress
+        self._entering = entering
         self._device = os.fstat(root).st_dev
         self._seen = Seen(clock_ns=clock.now_ns(known.latest_ns))
         self._trusted_before = self._seen.clock_ns - tick_ns
@@ -115,12 +127,26 @@ class Scan:
 
     def run(self) -> Seen:
         self._todo.append(("", PathClass.TRACKED))
+        self._walk()
+        self._settle()
+        return self._seen
+
+    def _walk(self) -> None:
         while self._todo:
             self._directory(*self._todo.pop())
+
+    def _settle(self) -> None:
+        """What can only be said when everything was looked at."""
         self._settle_links()
         self._settle_sqlite()
         self._settle_volatile_directories()
-        return self._seen
+        seen = self._seen
+        for path, data in seen.entries.items():
+            if data[1:2] == e.VOLATILE:
+                seen.volatile += 1
+            elif data[1:2] not in e.TRACKED or data[0] & e.LOSSY:
+                seen.gaps.add(path)
+        seen.again.intersection_update(seen.gaps)
 
     # Directories
 
@@ -140,6 +166,8 @@ class Scan:
             if st.st_dev != self._device:
                 self._excluded(path, "another file system is mounted here")
                 return
+            if self._entering is not None:
+                self._entering(fd, path)
             self._list(path, fd, cls, st)
         finally:
             os.close(fd)
@@ -193,7 +221,8 @@ class Scan:
         mode = stat.S_IMODE(st.st_mode)
         if self._pry is not None:
             mode = self._pry.modes.get(path, mode)
-        data = e.encode(Entry(e.DIRECTORY, mode, st.st_uid, st.st_gid, st.st_mtime_ns, xattrs=read_xattrs(fd)))
+        xattrs, lost = attributes_of(fd)
+        data = e.encode(Entry(e.DIRECTORY, mode, st.st_uid, st.st_gid, st.st_mtime_ns, xattrs=xattrs, flags=lost))
         if cls is PathClass.VOLATILE:
             self._volatile_directories[path] = data
             data = _VOLATILE_DIRECTORY
@@ -274,6 +303,8 @@ class Scan:
             self._excluded(path, _KINDS[kind])
         elif cls is PathClass.EXCLUDED:
             self._excluded(path, "excluded by a rule", self._note_of_file(directory, name, st))
+            if st.st_nlink > 1:
+                self._seen.again.add(path)
         elif kind == stat.S_IFREG and st.st_nlink > 1:
             self._linked.setdefault((st.st_dev, st.st_ino), []).append((path, sig, cls, st.st_nlink))
         elif self._is_known(path, sig) and (cls is not PathClass.VOLATILE or kind == stat.S_IFREG):
@@ -348,6 +379,7 @@ class Scan:
 
     def _unreadable(self, path: str, why: str) -> None:
         self._seen.entries[path] = e.encode(Entry(e.UNREADABLE, why=why))
+        self._seen.again.add(path)
 
     # What is excluded
 
@@ -376,6 +408,8 @@ class Scan:
             where = todo.pop()
             try:
                 with opened(self._root, where) as fd, os.scandir(fd) as found:
+                    if self._entering is not None:
+                        self._entering(fd, where)
                     for item in sorted(found, key=lambda item: item.name)[:left]:
                         left -= 1
                         st = item.stat(follow_symlinks=False)
@@ -470,8 +504,8 @@ class Scan:
         """A database and its `-wal`, `-shm` and `-journal` are one unit: as long as one of them changes while another
         is read, all that changed are read again.
         """
-        for base in {self._sqlite_base(path) for path in self._read}:
-            unit = [base + suffix for suffix in _SQLITE if base + suffix in self._seen.entries]
+        for base in {sqlite_base(path) for path in self._read}:
+            unit = [base + suffix for suffix in SQLITE if base + suffix in self._seen.entries]
             if len(unit) > 1 and not self._unit_settles(unit):
                 self._seen.unstable.append(Gap(base, "this database kept changing while it was read"))
 
@@ -484,10 +518,6 @@ class Scan:
                 self._revisit(path)
             self._settle_links()
         return False
-
-    @staticmethod
-    def _sqlite_base(path: str) -> str:
-        return next((path[: -len(suffix)] for suffix in _SQLITE[1:] if path.endswith(suffix)), path)
 
     def _is_as_read(self, path: str) -> bool:
         parent, name = split(path)
@@ -522,6 +552,13 @@ class Scan:
                 at = split(at)[0]
 
 
+def sqlite_base(path: str) -> str:
+    """The name of the database, if `path` is one of its files."""
+    if path.endswith(SQLITE[1:]):
+        return path[: path.rindex("-")]
+    return path
+
+
 def class_of(rules: PathRules, path: str, *, is_directory: bool = False) -> PathClass:
     """The class of a path, from the root down."""
     cls = PathClass.TRACKED
@@ -532,28 +569,3 @@ def class_of(rules: PathRules, path: str, *, is_directory: bool = False) -> Path
         if cls is PathClass.EXCLUDED:
             break
     return cls
-
-
-def is_as_seen(
-    directory: int, name: str, st: os.stat_result, *, path: str, seen: Seen, sink: Sink, moved: bool = False
-) -> bool:
-    """Whether the file `name`, with `st` just read, is what `seen` says of `path`: by its signature, and by its bytes
-    where that proves nothing.
-
-    `moved`: we renamed it a moment ago, which moves its change time.
-    """
-    expected, data = seen.signatures.get(path), seen.entries.get(path)
-    now = signature(st)
-    if expected is None or data is None or without_ctime(now) != without_ctime(expected):
-        return False
-    if e.kind_of(data) != e.FILE or (path not in seen.racy and (moved or now == expected)):
-        return True
-    try:
-        fd = os.open(name, READ, dir_fd=directory)
-    except OSError:
-        return False
-    try:
-        taken = take_file(fd, sink, private=bool(data[0] & e.PRIVATE))
-    finally:
-        os.close(fd)
-    return taken.stable and e.content_of(taken.entry) == e.content_of(data)

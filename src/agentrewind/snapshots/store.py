@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -16,23 +17,34 @@ from agentrewind.core.codec import canonical, from_plain, to_plain
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import SnapshotDamaged, SnapshotNotFound, StorageFull, StoreError, UsageError
 from agentrewind.core.world import Changes, Snapshot, SnapshotId
-from agentrewind.snapshots import manifests, packs
+from agentrewind.snapshots import encryption, manifests, packs
 from agentrewind.snapshots.beneath import sync_directory
+from agentrewind.snapshots.budget import Budget, Limits
+from agentrewind.snapshots.locking import StoreLock
 from agentrewind.snapshots.manifests import Delta, Manifest
-from agentrewind.snapshots.packs import FrameBuilder, ObjectDamaged, ObjectMissing, PackFiles, Record, Row
-from agentrewind.snapshots.private import Keys, Unsealable, make_key, read_key
+from agentrewind.snapshots.packs import FrameBuilder, ObjectDamaged, ObjectMissing, PackFiles, PackGone, Record, Row
+from agentrewind.snapshots.plain import NotPlain, read_plain
+from agentrewind.snapshots.private import EMPTY, Keys, Unsealable, make_key, read_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+    from agentrewind.snapshots.encryption import Encryption, Vault
 
 FORMAT = b"agentrewind snapshot store 1\n"
 KEY_EVERY = 64
+KEPT = "kept"
+"""Directory of marks: snapshots of runs that somebody saved by hand as well."""
+RUN = "run "
+"""How `by` begins where a run made the snapshot."""
 _MANIFESTS_CACHED = 3
 _INDEX_MAGIC = b"ARindex1"
 _INDEX_RECORD = struct.Struct("<IQBH")
-_EMPTY = hashlib.sha256(b"").digest()
+_MOST_INDEX = 1 << 32
+_MOST_MARK = 1 << 16
 _ID_BYTES = 16
+_RETRIES = 3
 _PENDING = -1
 
 _OBJECTS_APPENDED = named("snapshot.objects-appended")
@@ -52,10 +64,16 @@ class Catalogue:
     covered: dict[int, int] = field(default_factory=dict)
     """Pack number to the byte up to which its records are here."""
 
+    roll: int = -1
+    """Record number of the last complete list of snapshots."""
+
     def add(self, kind: int, pack: int, offset: int, ids: Iterable[bytes]) -> int:
         number = len(self.packs)
         self.packs.append(pack)
         self.offsets.append(offset)
+        if kind == packs.ROLL:
+            self._take_roll(number, [_name(item) for item in ids])
+            return number
         for item in ids:
             if kind == packs.OBJECTS:
                 self.objects[item] = number
@@ -63,22 +81,70 @@ class Catalogue:
                 (self.states if kind == packs.MANIFEST else self.commits)[_name(item)] = number
         return number
 
+    def _take_roll(self, number: int, names: list[SnapshotId]) -> None:
+        """From here on there are those, in that order, and what comes later."""
+        self.roll = number
+        self.states = {name: self.states[name] for name in names if name in self.states}
+        self.commits = {name: self.commits[name] for name in names if name in self.commits}
+
+    def compacted(self, there: set[int]) -> Catalogue:
+        """Only what lies in the packs that are still there, numbered anew."""
+        fresh = Catalogue(covered={pack: end for pack, end in self.covered.items() if pack in there})
+        for number, kind, ids in self.members():
+            if (ids or number == self.roll) and self.packs[number] in there:
+                names = [_id(name) for name in self.states] if number == self.roll else ids
+                fresh.add(kind, self.packs[number], self.offsets[number], names)
+        return fresh
+
+    def members(self) -> Iterator[tuple[int, int, list[bytes]]]:
+        """Number, kind and ids of each record; without those that were superseded."""
+        ids: list[list[bytes]] = [[] for _ in self.packs]
+        kinds = bytearray([packs.OBJECTS]) * len(ids)
+        for item, number in self.objects.items():
+            if number != _PENDING:
+                ids[number].append(item)
+        for kind, names in ((packs.MANIFEST, self.states), (packs.COMMIT, self.commits)):
+            for name, number in names.items():
+                ids[number].append(_id(name))
+                kinds[number] = kind
+        if self.roll >= 0:
+            kinds[self.roll] = packs.ROLL
+        for number, own in enumerate(ids):
+            yield number, kinds[number], own
+
 
 def _name(row_id: bytes) -> SnapshotId:
     return SnapshotId(row_id[:_ID_BYTES].hex())
 
 
-def _row(snapshot: SnapshotId, size: int) -> Row:
-    return Row(bytes.fromhex(snapshot).ljust(32, b"\0"), size, 0)
+def _id(snapshot: SnapshotId) -> bytes:
+    return bytes.fromhex(snapshot).ljust(32, b"\0")
 
 
 class Store:
     """One workspace's snapshots. A single writer (the lease's holder); any number of readers."""
 
-    def __init__(self, directory: Path, *, writable: bool, write: Callable[[int, bytes], int] = os.write) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        write: Callable[[int, bytes], int] = os.write,
+        lock: StoreLock | None = None,
+        vault: Vault | None = None,
+        budget: Budget | None = None,
+        background: bool = False,
+        by: str = "",
+    ) -> None:
         self.directory = directory
-        self.writable = writable
-        self._packs = PackFiles(directory / "packs", write=write)
+        self.writable = lock is not None
+        self.by = by
+        """On whose behalf snapshots are made."""
+        self.vault = vault
+        self._lock = lock
+        self._budget = budget or Budget(directory / "packs", Limits(min_free=0))
+        self.pack_files = self._packs = PackFiles(
+            directory / "packs", write=write, admit=self._budget.admit, vault=vault, background=background
+        )
         self.keys = self._open_keys()
         self._catalogue = Catalogue()
         self._indexed = 0
@@ -87,38 +153,69 @@ class Store:
         self._placed: list[tuple[int, int, list[bytes]]] = []
         self._states: OrderedDict[SnapshotId, Manifest] = OrderedDict()
         self._tables: OrderedDict[int, dict[bytes, tuple[int, Row]]] = OrderedDict()
+        self._looked_after: set[SnapshotId] = set()
         self._load_index()
         self.refresh()
 
     @classmethod
-    def open(cls, directory: Path, *, writable: bool, write: Callable[[int, bytes], int] = os.write) -> Store:
-        """Open the store, making a new one where there is none and `writable`.
+    def open(
+        cls,
+        directory: Path,
+        *,
+        writable: bool,
+        write: Callable[[int, bytes], int] = os.write,
+        root: Path | None = None,
+        holder: str = "",
+        limits: Limits | None = None,
+        warn: Callable[[str], None] | None = None,
+        encryption: Encryption | None = None,
+        background: bool = False,
+    ) -> Store:
+        """Open the store, making a new one where there is none and `writable`; encrypted, if there is `encryption`.
+
+        `root` and `holder` say for which workspace and on whose behalf. `limits` bound its growth, `warn` is told when
+        they come near. `background` brings appends to the disk without being waited for.
 
         Raises:
-            UsageError: no store there (read-only), or it is of another kind or a newer version.
+            UsageError: no store there (read-only), or it is of another kind or a newer version, or the key is wrong.
+            Busy: another process writes it.
             StorageFull: no room to make one.
+            StoreError: what stands in its place can't be used.
         """
-        mark = directory / "format"
-        if not mark.exists():
-            if not writable:
-                raise UsageError(f"{directory}: no snapshot store there; nothing has been saved for this workspace yet")
-            _make(directory)
-        if (found := mark.read_bytes()) != FORMAT:
-            raise UsageError(f"{directory}: not a snapshot store that this version reads (it says {found[:60]!r})")
+        if writable and not os.path.lexists(directory / "format"):
+            _make(directory, encryption)
+        vault = opened_vault(directory, encryption)
+        lock = None
         try:
             if writable:
-                for left in directory.glob("*.new"):  # a process was killed while it wrote one
-                    left.unlink()
-            return cls(directory, writable=writable, write=write)
-        except OSError as error:
-            raise StoreError(f"{directory}: the snapshot store can't be opened: {error.strerror}") from error
+                (directory / "packs").mkdir(mode=0o700, exist_ok=True)
+                lock = StoreLock.take(directory, holder, root)
+                _clear_half_written(directory)
+            budget = Budget(directory / "packs", limits or Limits(), warn)
+            return cls(directory, write=write, lock=lock, vault=vault, budget=budget, background=background, by=holder)
+        except BaseException as error:
+            if lock is not None:
+                lock.release()
+            if isinstance(error, OSError):
+                raise StoreError(f"{directory}: the snapshot store can't be opened: {error.strerror}") from error
+            raise
 
     def _open_keys(self) -> Keys:
         path = self.directory / "key"
         key = read_key(path)
         if key is None:
             key = make_key(path) if self.writable else secrets.token_bytes(32)
-        return Keys(key)
+        return Keys(key, None if self.vault is None else self.vault.ids)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know about its room."""
+        return tuple(self._budget.warnings)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Where everything lies."""
+        return self._catalogue
 
     # The catalogue
 
@@ -132,7 +229,7 @@ class Store:
             for record, rows, sound in self._packs.scan(pack, start):
                 if sound or record.kind == packs.MANIFEST:
                     group.append((record, rows))
-                if record.kind == packs.COMMIT:
+                if record.kind in (packs.COMMIT, packs.ROLL):
                     self._take_in(group)
                     group = []
                     catalogue.covered[pack] = record.end
@@ -142,7 +239,34 @@ class Store:
 
     def _take_in(self, group: list[tuple[Record, list[Row]]]) -> None:
         for record, rows in group:
-            self._catalogue.add(record.kind, record.pack, record.offset, [row.id for row in rows])
+            try:
+                ids = self._rolled(record) if record.kind == packs.ROLL else [row.id for row in rows]
+            except ObjectDamaged:  # then those that it leaves out are there again, and damaged
+                continue
+            self._catalogue.add(record.kind, record.pack, record.offset, ids)
+
+    def _rolled(self, record: Record) -> list[bytes]:
+        body = self._packs.body(record)
+        return [body[at : at + _ID_BYTES] for at in range(record.content_at, len(body), _ID_BYTES)]
+
+    def roll_of(self, names: Iterable[SnapshotId]) -> bytes:
+        """The record that says: those are the snapshots, in that order."""
+        return self._packs.build(packs.ROLL, [], b"".join(map(bytes.fromhex, names)))
+
+    def take_over(self, catalogue: Catalogue) -> None:
+        """Go on with another catalogue of the same packs."""
+        self._catalogue = catalogue
+        self._indexed = -1
+        self._tables.clear()
+        for name in [name for name in self._states if name not in catalogue.states]:
+            del self._states[name]
+
+    def _reload(self) -> None:
+        """Read the packs anew: a collection has moved what was in them."""
+        self._packs.close()
+        self.take_over(Catalogue())
+        self._load_index()
+        self.refresh()
 
     def _take_in_referenced(self, open_groups: list[tuple[int, list[tuple[Record, list[Row]]]]]) -> None:
         """An append without its commit is dropped, unless a later snapshot builds on it: then only the commit record
@@ -160,15 +284,23 @@ class Store:
     def _load_index(self) -> None:
         """Read the index file, unless it is damaged or says more than the packs hold: then the packs are read."""
         try:
-            data = (self.directory / "index").read_bytes()
+            data = read_plain(self.directory / "index", _MOST_INDEX)
+            body, checksum = data[:-32], data[-32:]
+            if hashlib.sha256(body).digest() == checksum and body.startswith(_INDEX_MAGIC):
+                self._take_index(body)
         except FileNotFoundError:
-            return
-        body, checksum = data[:-32], data[-32:]
-        if hashlib.sha256(body).digest() != checksum or not body.startswith(_INDEX_MAGIC):
-            return
+            pass
+        except (NotPlain, ValueError, TypeError, KeyError, AttributeError, struct.error, ObjectDamaged):
+            self._catalogue, self._indexed = Catalogue(), 0
+
+    def _take_index(self, body: bytes) -> None:
+        """Raises: ValueError, struct.error and so on: it isn't an index of these packs."""
         head, _, raw = body[len(_INDEX_MAGIC) :].partition(b"\n")
-        covered = {int(pack): end for pack, end in json.loads(head).items()}
-        if any(self._packs.size(pack) < end for pack, end in covered.items()):
+        covered = {int(pack): int(end) for pack, (end, _) in json.loads(head).items()}
+        tails = {int(pack): tail for pack, (_, tail) in json.loads(head).items()}
+        if any(
+            self._packs.size(pack) < end or self._packs.tail(pack, end) != tails[pack] for pack, end in covered.items()
+        ):
             return
         self._catalogue.covered = covered
         at = 0
@@ -176,7 +308,10 @@ class Store:
             pack, offset, kind, rows = _INDEX_RECORD.unpack_from(raw, at)
             at += _INDEX_RECORD.size
             end = at + 32 * rows
-            self._catalogue.add(kind, pack, offset, [raw[i : i + 32] for i in range(at, end, 32)])
+            ids = [raw[i : i + 32] for i in range(at, end, 32)]
+            if kind == packs.ROLL:
+                ids = self._rolled(self._packs.record_at(pack, offset))
+            self._catalogue.add(kind, pack, offset, ids)
             at = end
         self._indexed = len(self._catalogue.packs)
 
@@ -185,7 +320,8 @@ class Store:
         if not self.writable or self._indexed == len(self._catalogue.packs):
             return
         self.sync()
-        body = _INDEX_MAGIC + canonical({str(pack): end for pack, end in self._catalogue.covered.items()}) + b"\n"
+        covered = {str(pack): (end, self._packs.tail(pack, end)) for pack, end in self._catalogue.covered.items()}
+        body = _INDEX_MAGIC + canonical(covered) + b"\n"
         body += b"".join(self._index_records())
         write_whole(self.directory / "index", body + hashlib.sha256(body).digest())
         self._indexed = len(self._catalogue.packs)
@@ -193,25 +329,36 @@ class Store:
 
     def _index_records(self) -> Iterable[bytes]:
         catalogue = self._catalogue
-        ids: list[list[bytes]] = [[] for _ in catalogue.packs]
-        kinds = bytearray([packs.OBJECTS]) * len(ids)
-        for item, number in catalogue.objects.items():
-            ids[number].append(item)
-        for kind, names in ((packs.MANIFEST, catalogue.states), (packs.COMMIT, catalogue.commits)):
-            for name, number in names.items():
-                ids[number].append(_row(name, 0).id)
-                kinds[number] = kind
-        for number, members in enumerate(ids):
+        for number, kind, members in catalogue.members():
             place = catalogue.packs[number], catalogue.offsets[number]
-            yield _INDEX_RECORD.pack(*place, kinds[number], len(members)) + b"".join(members)
+            yield _INDEX_RECORD.pack(*place, kind, len(members)) + b"".join(members)
+
+    def drop_caches(self) -> None:
+        """Remove the index: the next opening reads the packs."""
+        (self.directory / "index").unlink(missing_ok=True)
+        self._indexed = -1
+
+    # Other files of the store
+
+    def read_aside(self, name: str) -> bytes:
+        """A file that only saves work; nothing where it isn't there or can't be used."""
+        try:
+            data = read_plain(self.directory / name, _MOST_INDEX)
+            return data if self.vault is None else self.vault.open(data, name.encode())
+        except (FileNotFoundError, NotPlain, Unsealable):
+            return b""
+
+    def write_aside(self, name: str, data: bytes) -> None:
+        """Write such a file, sealed like everything else here."""
+        write_whole(self.directory / name, data if self.vault is None else self.vault.seal(data, name.encode()))
 
     # Objects
 
     def put(self, data: bytes, *, private: bool = False) -> bytes:
         """Keep `data` as part of the append in progress; its id."""
         if not data:
-            return _EMPTY
-        name = self.keys.id(data) if private else hashlib.sha256(data).digest()
+            return EMPTY
+        name = self.keys.content_id(data, private=private)
         if name not in self._catalogue.objects:
             content = self.keys.seal(data) if private else data
             self._catalogue.objects[name] = _PENDING
@@ -223,7 +370,7 @@ class Store:
     def _flush_frame(self) -> None:
         if self._frame.rows:
             rows, content = self._frame.take()
-            pack, offset = self._packs.append(packs.build(packs.OBJECTS, rows, content))
+            pack, offset = self._packs.append(self._packs.build(packs.OBJECTS, rows, content))
             self._placed.append((pack, offset, [row.id for row in rows]))
 
     def get(self, name: bytes) -> bytes:
@@ -232,16 +379,21 @@ class Store:
         Raises:
             ObjectMissing, ObjectDamaged.
         """
-        if name == _EMPTY:
+        if name == EMPTY:
             return b""
-        number = self._catalogue.objects.get(name)
-        if number is None or number == _PENDING:
-            raise ObjectMissing(f"object {name.hex()[:16]} is not in the store")
-        try:
-            return self._read(number, name)
-        except ObjectDamaged:
-            del self._catalogue.objects[name]  # so that it is stored again, should its content be seen again
-            raise
+        for _ in range(_RETRIES):
+            number = self._catalogue.objects.get(name)
+            if number is None or number == _PENDING:
+                break
+            try:
+                return self._read(number, name)
+            except ObjectDamaged as error:
+                if isinstance(error, PackGone) and not self.writable:
+                    self._reload()
+                    continue
+                del self._catalogue.objects[name]  # so that it is stored again, should its content be seen again
+                raise
+        raise ObjectMissing(f"object {name.hex()[:16]} is not in the store")
 
     def _read(self, number: int, name: bytes) -> bytes:
         record, table = self._table(number)
@@ -253,8 +405,7 @@ class Store:
             plain = self.keys.unseal(data) if row.flags & packs.SEALED else data
         except Unsealable as error:
             raise ObjectDamaged(str(error)) from error
-        expected = self.keys.id(plain) if row.flags & packs.SEALED else hashlib.sha256(plain).digest()
-        if expected != name:
+        if self.keys.content_id(plain, private=bool(row.flags & packs.SEALED)) != name:
             raise ObjectDamaged(f"object {name.hex()[:16]} has other bytes than its id says")
         return plain
 
@@ -263,7 +414,7 @@ class Store:
         record = self._packs.record_at(*place)
         table = self._tables.get(number)
         if table is None:
-            table, at = {}, 0
+            table, at = {}, record.content_at
             for row in self._packs.table(record):
                 table[row.id] = (at, row)
                 at += row.size
@@ -271,6 +422,15 @@ class Store:
             if len(self._tables) > 64:  # noqa: PLR2004
                 self._tables.popitem(last=False)
         return record, table
+
+    def forget_bodies(self) -> None:
+        """Read from the disk what is asked for next, and not from memory."""
+        self._packs.forget_bodies()
+
+    @property
+    def has_fresh(self) -> bool:
+        """Whether the append in progress holds an object that was not there, or was found damaged."""
+        return bool(self._fresh)
 
     def place(self, name: bytes) -> int:
         """A number that grows with the object's place in the packs, to read in order."""
@@ -283,11 +443,12 @@ class Store:
 
         A pack that ends in something else than a commit was cut off: it is left as it is, and the next one begun.
         """
+        self._budget.begin()
         numbers = self._packs.numbers()
         last = numbers[-1] if numbers else 1
-        end = self._packs.size(last)
-        if self._catalogue.covered.get(last, 0) == end:
-            self._packs.begin(last, end)
+        covered = self._catalogue.covered.get(last, 0)
+        if self._packs.appendable(last, covered):
+            self._packs.begin(last, covered)
         else:
             self._packs.begin(last + 1, 0)
 
@@ -309,25 +470,27 @@ class Store:
         Raises:
             StorageFull: call `abort`.
         """
-        description = {**self._describe(snapshot, delta, state), "rules": rules}
-        keep_whole = description["whole"]
         self._flush_frame()
         reach(_OBJECTS_APPENDED)
-        head = canonical({key: value for key, value in description.items() if key not in ("coverage", "changes")})
-        step = [] if snapshot.parent is None else delta
-        body = manifests.encode(head, step, state if keep_whole else None)
-        rows = [_row(snapshot.id, 0)]
-        places = self._packs.commit(
-            packs.build(packs.MANIFEST, rows, body), packs.build(packs.COMMIT, rows, canonical(description))
-        )
+        places = self._packs.commit(*self.described(snapshot, delta, state, {"rules": rules, "by": self.by}))
         for pack, offset, ids in self._placed:
             self._catalogue.add(packs.OBJECTS, pack, offset, ids)
         for kind, place in zip((packs.MANIFEST, packs.COMMIT), places, strict=True):
-            self._catalogue.add(kind, *place, [rows[0].id])
+            self._catalogue.add(kind, *place, [_id(snapshot.id)])
         pack, end = self._packs.end
         self._catalogue.covered[pack] = end
         self._end_of_append()
         self._remember(snapshot.id, state)
+
+    def described(self, snapshot: Snapshot, delta: Delta, state: Manifest, more: dict[str, Any]) -> tuple[bytes, bytes]:
+        """The manifest record and the commit record of a snapshot, `delta` being the step from its parent."""
+        description = {**self._describe(snapshot, delta, state), **more}
+        head = canonical({key: value for key, value in description.items() if key not in ("coverage", "changes")})
+        step = [] if snapshot.parent is None else delta
+        body = manifests.encode(head, step, state if description["whole"] else None)
+        rows = [Row(_id(snapshot.id), 0, 0)]
+        commit = self._packs.build(packs.COMMIT, rows, canonical(description))
+        return self._packs.build(packs.MANIFEST, rows, body), commit
 
     def _describe(self, snapshot: Snapshot, delta: Delta, state: Manifest) -> dict[str, Any]:
         before = {} if snapshot.parent is None else self._description(snapshot.parent)
@@ -347,6 +510,8 @@ class Store:
 
     def close(self) -> None:
         self._packs.close()
+        if self._lock is not None:
+            self._lock.release()
 
     # Snapshots
 
@@ -370,15 +535,41 @@ class Store:
         raise SnapshotNotFound(f"No snapshot {prefix!r} in {self.directory}. Nothing was touched.")
 
     def snapshot(self, name: SnapshotId) -> Snapshot:
-        """Raises: SnapshotDamaged: neither its commit nor its manifest can be read."""
+        """Raises: SnapshotDamaged: neither its commit nor its manifest can be read. SnapshotNotFound: it has gone."""
         plain = self._description(name)
         if not plain:
+            self._still_there(name)
             raise SnapshotDamaged(f"Snapshot {name}: its manifest is damaged. Other snapshots are unaffected.")
         if "coverage" not in plain:
             state = self.state(name)
             totals = manifests.Totals().moved([(path, None, data) for path, data in state.items()])
             plain = {**plain, "coverage": to_plain(manifests.coverage(state, totals)), "changes": to_plain(Changes())}
         return from_plain(Snapshot, plain)
+
+    def keep(self, name: SnapshotId) -> None:
+        """Somebody saved by hand what a run had saved already: it is theirs as well, and outlives the run."""
+        if name in self._looked_after or of_run(self.by):
+            return
+        self._looked_after = {name}
+        if of_run(self.made_by(name)):
+            (self.directory / KEPT).mkdir(mode=0o700, exist_ok=True)
+            os.close(os.open(self.directory / KEPT / name, os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+
+    def kept(self) -> set[SnapshotId]:
+        """Snapshots of runs that somebody saved by hand as well."""
+        try:
+            return {SnapshotId(name) for name in os.listdir(self.directory / KEPT)}
+        except (FileNotFoundError, NotADirectoryError):
+            return set()
+
+    def made_by(self, name: SnapshotId) -> str:
+        """On whose behalf it was made: `run ID`, or something else where a person did it."""
+        return str(self._description(name).get("by", ""))
+
+    def details(self, name: SnapshotId) -> dict[str, Any]:
+        """What its description says besides the snapshot itself."""
+        plain = self._description(name)
+        return {key: plain[key] for key in ("rules", "by") if key in plain}
 
     def rules(self, name: SnapshotId) -> str:
         """The digest of the path rules under which a snapshot was taken."""
@@ -387,13 +578,13 @@ class Store:
     def _description(self, name: SnapshotId) -> dict[str, Any]:
         """What the commit record says, or else the manifest's head; empty where both are damaged."""
         try:
-            if (commit := self._catalogue.commits.get(name)) is not None:
-                return self._json(self._body(commit))
-        except (ObjectDamaged, ValueError):
+            if name in self._catalogue.commits:
+                return self._json(self._body(packs.COMMIT, name))
+        except (ObjectDamaged, ValueError, KeyError):
             pass
         try:
-            return self._json(manifests.head_of(self._body(self._catalogue.states[name])))
-        except (ObjectDamaged, ValueError):
+            return self._json(manifests.head_of(self._body(packs.MANIFEST, name)))
+        except (ObjectDamaged, ValueError, KeyError):
             return {}
 
     @staticmethod
@@ -401,10 +592,19 @@ class Store:
         plain: dict[str, Any] = json.loads(data)
         return plain
 
-    def _body(self, number: int) -> bytes:
-        record = self._packs.record_at(self._catalogue.packs[number], self._catalogue.offsets[number])
-        self._packs.table(record)
-        return self._packs.body(record)
+    def _body(self, kind: int, name: SnapshotId) -> bytes:
+        """Raises: ObjectDamaged. KeyError: there is no such record (any more)."""
+        for _ in range(_RETRIES):
+            number = (self._catalogue.states if kind == packs.MANIFEST else self._catalogue.commits)[name]
+            try:
+                record = self._packs.record_at(self._catalogue.packs[number], self._catalogue.offsets[number])
+                self._packs.table(record)
+                return self._packs.body(record)[record.content_at :]
+            except PackGone:
+                if self.writable:
+                    raise
+                self._reload()
+        raise ObjectDamaged(f"snapshot {name} is being moved by a collection; try again")
 
     def state(self, name: SnapshotId) -> Manifest:
         """The manifest of a snapshot; not to be changed.
@@ -415,9 +615,24 @@ class Store:
         if (known := self._states.get(name)) is not None:
             self._states.move_to_end(name)
             return known
-        state = self._walk(name)
+        try:
+            state = self._walk(name)
+        except SnapshotDamaged:
+            self._still_there(name)
+            raise
         self._remember(name, state)
         return state
+
+    def _still_there(self, name: SnapshotId) -> None:
+        """Raises: SnapshotNotFound: there was such a snapshot a moment ago, and it is gone."""
+        if name not in self._catalogue.states:
+            raise SnapshotNotFound(
+                f"Snapshot {name} is gone: it was removed meanwhile by `agentrewind store gc`."
+            ) from None
+
+    def let_state_go(self, name: SnapshotId) -> None:
+        """Don't keep the state of `name` at hand: who gave it is about to change it."""
+        self._states.pop(name, None)
 
     def _remember(self, name: SnapshotId, state: Manifest) -> None:
         self._states[name] = state
@@ -433,28 +648,29 @@ class Store:
                 if (whole := self._whole(at)) is not None:
                     return self._follow(whole, way)
                 way.insert(0, (at, False))
-                at = self._parent(at)
+                at = self.parent(at)
         except (ObjectDamaged, ValueError, KeyError):
             pass
         return self._walk_around(name)
 
     def _whole(self, name: SnapshotId) -> Manifest | None:
         """The state that a manifest holds as a whole, if it does. Raises: ObjectDamaged, ValueError, KeyError."""
-        body = self._body(self._catalogue.states[name])
+        body = self._body(packs.MANIFEST, name)
         return manifests.full_of(body) if self._json(manifests.head_of(body)).get("whole") else None
 
-    def _parent(self, name: SnapshotId) -> SnapshotId | None:
+    def parent(self, name: SnapshotId) -> SnapshotId | None:
         parent = self._description(name).get("parent")
         return None if parent is None else SnapshotId(parent)
 
-    def _delta(self, name: SnapshotId) -> Delta:
-        return manifests.delta_of(self._body(self._catalogue.states[name]))
+    def step(self, name: SnapshotId) -> Delta:
+        """The step from its parent; of one without a parent, nothing. Raises: ObjectDamaged, ValueError, KeyError."""
+        return manifests.delta_of(self._body(packs.MANIFEST, name))
 
     def _walk_around(self, name: SnapshotId) -> Manifest:
         """Along any undamaged steps, in both directions, from any whole state."""
         neighbours: dict[SnapshotId, list[tuple[SnapshotId, SnapshotId]]] = {}
-        for step in self._catalogue.states:
-            parent = self._parent(step)
+        for step in list(self._catalogue.states):
+            parent = self.parent(step)
             if parent is not None:
                 neighbours.setdefault(parent, []).append((step, step))
                 neighbours.setdefault(step, []).append((parent, step))
@@ -478,14 +694,14 @@ class Store:
 
     def _readable(self, step: SnapshotId) -> bool:
         try:
-            self._delta(step)
+            self.step(step)
         except (ObjectDamaged, ValueError, KeyError):
             return False
         return True
 
     def _follow(self, state: Manifest, way: list[tuple[SnapshotId, bool]]) -> Manifest:
         for step, backwards in way:
-            manifests.apply(state, self._delta(step), backwards=backwards)
+            manifests.apply(state, self.step(step), backwards=backwards)
         return state
 
 
@@ -493,15 +709,84 @@ def new_id() -> SnapshotId:
     return SnapshotId(secrets.token_hex(_ID_BYTES))
 
 
-def _make(directory: Path) -> None:
+def of_run(by: str) -> bool:
+    return by.startswith(RUN)
+
+
+def opened_vault(directory: Path, key: Encryption | None) -> Vault | None:
+    """What opens the records of the store in `directory`; None where it isn't encrypted.
+
+    Raises:
+        UsageError: there is no store that this version reads, or the key is missing, wrong or not wanted.
+    """
+    parameters = parameters_of(directory)
+    if parameters is not None:
+        return encryption.unlocked(directory, parameters, key)
+    if key is not None:
+        raise encryption.WrongKey(
+            f"The snapshot store {directory} is not encrypted, and encryption begins with the first snapshot. Nothing"
+            " was touched. Move the store away to begin a new one, or go on without encryption."
+        )
+    return None
+
+
+def parameters_of(directory: Path) -> bytes | None:
+    """Those of its encryption, None where it has none. They stand in two files, and either is enough.
+
+    Raises:
+        UsageError: there is no store that this version reads.
+    """
+    try:
+        mark = read_plain(directory / "format", _MOST_MARK)
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"{directory}: no snapshot store there; nothing has been saved for this workspace yet"
+        ) from error
+    except NotPlain as error:
+        raise UsageError(f"{directory}: not a snapshot store: {error}") from error
+    kind, rest = mark[: len(FORMAT)], mark[len(FORMAT) :]
+    if kind != FORMAT:
+        raise UsageError(f"{directory}: not a snapshot store that this version reads (it says {mark[:60]!r})")
+    return rest if _is_json(rest) else _other_parameters(directory) or rest or None
+
+
+def _other_parameters(directory: Path) -> bytes | None:
+    try:
+        return read_plain(directory / encryption.PARAMETERS, _MOST_MARK)
+    except (FileNotFoundError, NotPlain):
+        return None
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except ValueError:
+        return False
+    return True
+
+
+def _make(directory: Path, key: Encryption | None) -> None:
     try:
         (directory / "packs").mkdir(mode=0o700, parents=True, exist_ok=True)
         directory.chmod(0o700)
-        write_whole(directory / "format", FORMAT)
+        parameters = _other_parameters(directory)
+        if parameters is None and key is not None:
+            if any((directory / "packs").iterdir()):
+                raise StoreError(f"{directory}: what is there was not encrypted. Nothing was touched.")
+            parameters = encryption.new_parameters(key)
+            write_whole(directory / encryption.PARAMETERS, parameters, durable=True)
+        write_whole(directory / "format", FORMAT + (parameters or b""), durable=parameters is not None)
     except OSError as error:
         if error.errno in packs.FULL:
             raise StorageFull(f"{directory}: no room to make a snapshot store. Nothing was touched.") from error
         raise StoreError(f"{directory}: can't make a snapshot store there: {error.strerror}") from error
+
+
+def _clear_half_written(directory: Path) -> None:
+    """What a process left that was killed while it wrote a file."""
+    for left in directory.glob("*.new"):
+        with contextlib.suppress(IsADirectoryError, PermissionError):
+            left.unlink()
 
 
 def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:

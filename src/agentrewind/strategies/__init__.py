@@ -5,6 +5,7 @@ from __future__ import annotations
 from agentrewind.core.errors import UsageError
 from agentrewind.core.strategy import Strategy
 from agentrewind.strategies.continue_ import Continue
+from agentrewind.strategies.ending import EQUAL_FAILURES, REJECTIONS
 from agentrewind.strategies.rewind import Rewind
 
 __all__ = ["NAMES", "Continue", "Rewind", "by_name"]
@@ -14,7 +15,7 @@ _KINDS: dict[str, type[Continue | Rewind]] = {"continue": Continue, "rewind": Re
 NAMES = tuple(sorted(_KINDS))
 
 
-def by_name(name: str, *, equal_failures: int = 5) -> Strategy:
+def by_name(name: str, *, equal_failures: int = EQUAL_FAILURES, rejections: int = REJECTIONS) -> Strategy:
     """The strategy called `name`.
 
     Raises:
@@ -24,4 +25,4 @@ def by_name(name: str, *, equal_failures: int = 5) -> Strategy:
         kind = _KINDS[name]
     except KeyError:
         raise UsageError(f"There is no strategy {name!r}. Known: {', '.join(NAMES)}.") from None
-    return kind(equal_failures=equal_failures)
+    return kind(equal_failures=equal_failures, rejections=rejections)

@@ -8,7 +8,7 @@ from agentrewind.core.records import Judged
 from agentrewind.core.strategy import Decision, GoOn
 from agentrewind.core.tools import CANDIDATES, COMMIT
 from agentrewind.core.tree import RunTree
-from agentrewind.strategies.ending import EQUAL_FAILURES, ended, report
+from agentrewind.strategies.ending import EQUAL_FAILURES, REJECTIONS, ended, report
 
 CHOICE = (
     "Choose: repair what is there, or, if the cause lies further back and can't be repaired well from here, go back to"
@@ -21,12 +21,13 @@ class Rewind:
     """As Continue, with the two tools and a neutral word about them. The agent decides; nothing is rewound here."""
 
     equal_failures: int = EQUAL_FAILURES
+    rejections: int = REJECTIONS
     name = "rewind"
     offers_rewind = True
 
     def decide(self, tree: RunTree, verdict: Judged) -> Decision:
         """`verdict` is the newest one of `tree`."""
-        stop = ended(tree, verdict, self.equal_failures)
+        stop = ended(tree, verdict, self.equal_failures, self.rejections)
         if stop is not None:
             return stop
         return GoOn("\n\n".join(part for part in (report(verdict), _regression(tree, verdict), CHOICE) if part))

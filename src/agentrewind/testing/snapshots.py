@@ -10,18 +10,19 @@ import contextlib
 import hashlib
 import os
 import signal
+import socket
 import stat
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
 from agentrewind.core import crashpoints
 from agentrewind.core.errors import AgentRewindError, Busy, SnapshotDamaged, SnapshotNotFound
-from agentrewind.core.world import Capabilities, Changes, Snapshot, SnapshotId, World
+from agentrewind.core.world import Capabilities, Changes, RestoreReport, Snapshot, SnapshotId, World
 
 Facts = dict[str, dict[str, object]]
 _WHEN = 1_614_830_767_123_456_789
@@ -82,6 +83,11 @@ class SnapshotContract:
         with largest.open("r+b") as file:
             file.seek(largest.stat().st_size // 2)
             file.write(b"\0damaged\0")
+
+    def hostile(self, store: Path) -> Iterable[SnapshotId]:
+        """Plant snapshots into the closed store that nobody's workspace can have looked like; none by default."""
+        del store
+        return ()
 
     # Means
 
@@ -279,6 +285,120 @@ class SnapshotContract:
         stored = b"".join(path.read_bytes() for path in (root.parent / "store").rglob("*") if path.is_file())
         assert not declared or b"quite-secret" not in stored
 
+    def test_pipes_come_back_or_are_named(self, root: Path) -> None:
+        os.mkfifo(root / "pipe", 0o640)
+        self.comes_back_or_is_named(root, "pipe", (root / "pipe").unlink, "kind", "mode")
+
+    def test_links_come_back_whatever_they_name(self, root: Path) -> None:
+        for name, text in (("dangling", "nowhere"), ("absolute", "/"), ("up", "../.."), ("itself", "itself")):
+            (root / name).symlink_to(text)
+
+        def damage() -> None:
+            for path in list(root.iterdir()):
+                path.unlink()
+
+        before, after, _ = self.round_trip(root, damage)
+        assert _only(before, "kind", "target") == _only(after, "kind", "target")
+
+    def comes_back_or_is_named(self, root: Path, path: str, damage: Callable[[], object], *facts: str) -> None:
+        before, after, target = self.round_trip(root, damage)
+        coverage = target.coverage
+        named = {gap.path for gap in (*coverage.excluded, *coverage.unreadable, *coverage.lossy)}
+        assert path in named or _only(before, *facts)[path] == _only(after, *facts).get(path)
+
+    # Saying what isn't held
+
+    def test_a_socket_is_named_and_left_alone(self, root: Path) -> None:
+        (root / "a").write_text("before")
+        with socket.socket(socket.AF_UNIX) as listening, contextlib.chdir(root):
+            listening.bind("socket")
+        with self.opened(root) as world:
+            target = world.snapshot()
+            (root / "a").write_text("after")
+            world.restore(target.id)
+        assert "socket" in {gap.path for gap in target.coverage.excluded}
+        assert (root / "socket").is_socket()
+
+    def test_what_is_counted_is_there(self, root: Path) -> None:
+        for name in ("a", "b"):
+            (root / name).write_text("12345")
+        (root / "d").mkdir()
+        with self.opened(root) as world:
+            coverage = world.snapshot().coverage
+        assert coverage.complete
+        assert coverage.entries >= 3
+        assert coverage.bytes == 10
+
+    # What somebody else wrote
+
+    def drifted(self, root: Path, *, keep: bool) -> tuple[RestoreReport | None, dict[str, str]]:
+        """After an agent's change a person edits one file, makes and removes one, and the agent's change goes back: the
+        report, and what is there then. No report where the backend refuses to be asked.
+        """
+        for name in ("code", "notes", "removed"):
+            (root / name).write_text("before")
+        with self.opened(root) as world:
+            target = world.snapshot().id
+            (root / "code").write_text("by the agent")
+            since = world.snapshot().id
+            (root / "notes").write_text("by a person")
+            (root / "made").write_text("by a person")
+            (root / "removed").unlink()
+            present = describe(root)
+            asked = {"keep_drift": keep, "since": since} if keep or world.capabilities.drift else {}
+            try:
+                report: RestoreReport = cast("Any", world).restore(target, **asked)
+            except (TypeError, AgentRewindError):
+                assert not world.capabilities.drift, "declared, and refused"
+                assert describe(root) == present, "refused, and touched"
+                return None, {}
+            reached = {path.name: path.read_text() for path in root.iterdir()}
+            assert report.live is not None
+            world.restore(report.live)
+            assert _only(describe(root), "sha256") == _only(present, "sha256"), "what a person wrote is lost"
+        return report, reached
+
+    def test_drift_is_kept_where_that_is_asked_for(self, root: Path) -> None:
+        report, reached = self.drifted(root, keep=True)
+        if report is not None:
+            assert reached == {"code": "before", "notes": "by a person", "made": "by a person"}
+            assert {"notes", "removed"} <= {gap.path for gap in report.kept}
+            assert {act.path for act in report.acts if act.path} == {"code"}
+
+    def test_drift_is_made_equal_where_it_is_not_to_be_kept(self, root: Path) -> None:
+        _, reached = self.drifted(root, keep=False)
+        assert reached == dict.fromkeys(("code", "notes", "removed"), "before")
+
+    @pytest.mark.parametrize("keep", [True, False])
+    def test_drift_is_told_either_way(self, root: Path, keep: bool) -> None:
+        report, _ = self.drifted(root, keep=keep)
+        with self.opened(root) as world:
+            declared = world.capabilities.drift
+        assert not declared or report is not None
+        if declared and report is not None:
+            assert {gap.path for gap in report.drift} == {"notes", "made", "removed"}
+            assert all(gap.why for gap in report.drift)
+
+    # What somebody else planted
+
+    def test_a_hostile_snapshot_is_refused_whole(self, root: Path) -> None:
+        (root / "mine").write_text("mine")
+        outside = root.parent / "outside"
+        outside.mkdir()
+        (outside / "theirs").write_text("theirs")
+        with self.opened(root) as world:
+            world.snapshot()
+        planted = list(self.hostile(root.parent / "store"))
+        if not planted:
+            pytest.skip("this backend can't be given a hostile snapshot")
+        before = describe(root), describe(outside), sorted(root.parent.iterdir())
+        with self.opened(root) as world:
+            for name in planted:
+                with pytest.raises(AgentRewindError):
+                    world.restore(name)
+                assert (describe(root), describe(outside), sorted(root.parent.iterdir())) == before
+                assert world.pending is None
+
     # Never losing anything
 
     def test_a_restore_saves_the_present_first(self, root: Path) -> None:
@@ -306,7 +426,10 @@ class SnapshotContract:
         outside = root.parent / "outside"
         outside.write_text("outside")
         (root.parent / "elsewhere").mkdir()
-        os.link(outside, root / "linked")
+        try:
+            os.link(outside, root / "linked")
+        except OSError:  # a workspace on a file system of its own: no link reaches into it
+            (root / "linked").write_text("outside")
         (root / "d").mkdir()
         (root / "d" / "f").write_text("inside")
         with self.opened(root) as world:

@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,3 +129,171 @@ def test_names_and_tasks_of_any_bytes_are_shown_and_control_nothing(capsys, home
         assert "\u202e" not in shown
     assert main(["log", "last", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["workspace"] == workspace
+
+
+# --- how a command is used badly --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "page"),
+    [
+        (["candidates", "last", "--limit", "x"], "'x' is not a whole number", "candidates"),
+        (["candidates", "last", "--limit", "0"], "0 is less than 1", "candidates"),
+        (["run", "--model", "m", "--max-rewinds", "1.5", "task"], "'1.5' is not a whole number", "run"),
+        (["store", "gc", "--keep-days", "x"], "'x' is not a number", "store gc"),
+        (["run", "--model"], "'--model' requires an argument", "run"),
+        (["snap", "create", "--label"], "'--label' requires an argument", "snap create"),
+        (["snap", "nonsense"], "'nonsense'", "snap"),
+        (["nonsense"], "'nonsense'", ""),
+        (["--nonsense"], "'--nonsense'", ""),
+    ],
+)
+def test_bad_use_is_said_readably_and_points_to_the_help_of_the_command(arguments, said, page, capsys):
+    assert main(arguments) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert f"`{f'agentrewind {page}'.strip()} --help` says" in shown
+    assert "range" not in shown
+
+
+@pytest.mark.parametrize("arguments", [[], ["snap"], ["store"]])
+def test_no_command_shows_the_help_page(arguments, capsys):
+    assert main(arguments) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("Usage: agentrewind")
+    assert "Commands:\n" in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["snap", "create", ""],
+        ["snap", "list", ""],
+        ["snap", "restore", "last", ""],
+        ["snap", "diff", "last", "now", ""],
+        ["paths", ""],
+        ["demo", "--workspace", ""],
+        ["run", "--model", "m", "--workspace", "", "task"],
+        ["run", "--model", "m", "--check", "", "task"],
+        ["run", "--model", "m", "--base-url", "", "task"],
+        ["run", "--model", "", "task"],
+    ],
+)
+def test_an_empty_value_means_nothing_and_is_one_sentence(arguments, capsys, monkeypatch, tmp_path, home):
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    (tmp_path / "w").mkdir()
+    monkeypatch.chdir(tmp_path / "w")
+    assert main(arguments) == 2
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert "empty" in shown or "''" in shown
+    assert not home.exists()
+
+
+def test_a_home_that_is_none_is_said_in_words(capsys, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AGENTREWIND_HOME", str(tmp_path / "file"))
+    for arguments in (["runs"], ["log", "last"]):
+        assert main(arguments) == 2
+        assert "Not a directory" in capsys.readouterr().err
+
+
+# --- the standard streams ---------------------------------------------------------------------------------------------
+
+
+def in_shell(line: str, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The command with these arguments, as `"$@"` in a line for the shell."""
+    words = [sys.executable, "-m", "agentrewind", *arguments]
+    return subprocess.run(
+        ["sh", "-c", line, "sh", *words],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_as_good_as_the_null_device(closed, tmp_path):
+    (tmp_path / "w").mkdir()
+    done = in_shell(f'"$@" {closed}', "snap", "create", str(tmp_path / "w"))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert in_shell(f'"$@" {closed}', "snap", "nonsense").returncode == 2
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["runs"], ["runs", "--json"], ["--help"]])
+def test_output_that_cannot_be_written_is_about_the_output(arguments, unbuffered):
+    done = in_shell('"$@" > /dev/full', *arguments, PYTHONUNBUFFERED=unbuffered)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "agentrewind: The output can't be written: No space left on device. What the command did is done.\n"
+    )
+
+
+@pytest.mark.parametrize("value", ["x:y", "journal.event-written:1.5"])
+def test_a_crash_point_that_is_none_is_one_sentence(value):
+    done = in_shell('"$@"', "runs", AGENTREWIND_CRASH_AT=value)
+    assert done.returncode == 2
+    assert done.stderr.startswith("agentrewind: AGENTREWIND_CRASH_AT is NAME")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_full_disk_is_named(monkeypatch, capsys, home):
+    broken(OSError(errno.ENOSPC, "No space left on device", "/some/file"), monkeypatch)
+    main(["runs"])
+    assert "(/some/file)" in capsys.readouterr().err
+    broken(OSError(errno.ENOSPC, "No space left on device"), monkeypatch)
+    main(["runs"])
+    assert str(home) in capsys.readouterr().err
+
+
+# --- secrets, damage --------------------------------------------------------------------------------------------------
+
+
+def test_no_error_says_a_secret_of_the_environment_or_of_the_directory(monkeypatch, capsys, home, tmp_path):
+    monkeypatch.setenv("MY_PASSWORD", "hunter2hunter2")
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / ".env").write_text("APP_PASSWORD=swordfish-77\n")
+    for error in (UsageError, StorageFull, RuntimeError):
+
+        def fail(*_: object, error: type[Exception] = error) -> str:
+            raise error("hunter2hunter2 or swordfish-77")
+
+        monkeypatch.setattr("agentrewind.cli.snap.workspace_path", fail)
+        main(["snap", "create", str(tmp_path / "w")])
+    said = capsys.readouterr().err + "".join(path.read_text() for path in (home / "reports").iterdir())
+    assert said.count("[redacted") >= 6
+    assert "hunter2" not in said
+    assert "swordfish" not in said
+    assert {path.stat().st_mode & 0o777 for path in (home / "reports").iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize("journal", [b"[" * 200_000, b'{"started_ns":1e999}\n', b"\xff\n", b"", None])
+def test_a_broken_journal_hides_no_other_run(journal, capsys, home):
+    for number in (1, 2):
+        run_id = f"20261201-00000{number}-x-000{number}"
+        JournalWriter.create(home / "runs" / run_id, RunStarted(run_id, "/w", number, "0", "task")).close()
+    path = home / "runs" / "20261201-000001-x-0001" / "journal.jsonl"
+    if journal is None:
+        path.unlink()
+        path.mkdir()
+    else:
+        path.write_bytes(journal)
+    assert main(["runs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.search(r"000001-x-0001 +damaged", lines[1])
+    assert re.search(r"000002-x-0002 +interrupted", lines[2])
+
+
+def test_whatever_a_journal_does_to_its_reader_hides_no_other_run(monkeypatch, capsys, home):
+    run_id = "20261201-000001-x-0001"
+    JournalWriter.create(home / "runs" / run_id, RunStarted(run_id, "/w", 1, "0", "task")).close()
+
+    def read(_: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr("agentrewind.compose.runs.read_run", read)
+    assert main(["runs"]) == 0
+    assert "RecursionError: too deep" in capsys.readouterr().out

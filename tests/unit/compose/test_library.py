@@ -78,6 +78,24 @@ def test_what_can_not_be_a_workspace_is_refused(place):
         agentrewind.Workspace("/")
 
 
+@pytest.mark.parametrize("more", [{}, {"store": ""}])
+def test_an_empty_name_is_not_the_current_directory(place, more, monkeypatch):
+    monkeypatch.chdir(place)
+    with pytest.raises(WorkspaceRefused, match="is empty"):
+        agentrewind.Workspace(place if more else "", **more)
+    for words in ({"workspace": ""}, {"workspace": place, "check": " "}):
+        with pytest.raises(agentrewind.UsageError, match="empty"), agentrewind.session(**words):
+            pass
+    assert os.listdir(place) == ["a.txt"]
+
+
+def test_a_session_that_somebody_ends_is_interrupted(place):
+    with pytest.raises(KeyboardInterrupt), agentrewind.session(place):
+        raise KeyboardInterrupt
+    assert agentrewind.open_run().state == "interrupted"
+    assert not agentrewind.open_run().resumable
+
+
 # --- session ----------------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 from pathlib import Path
 
-from agentrewind.compose.secret import known_secrets, redactor
+from agentrewind.compose.secret import known_secrets, redactor, say_without_secrets
+from agentrewind.core.redact import Redactor
 
 
 def test_values_under_secret_names_are_known(tmp_path):
@@ -34,3 +35,9 @@ def test_a_directory_or_pipe_named_env_is_no_file(tmp_path: Path):
 
 def test_they_are_taken_out_of_text(tmp_path):
     assert "correct horse" not in redactor({"DB_PASSWORD": "correct horse"}).text("it is correct horse")
+
+
+def test_an_error_is_said_without_secrets_and_stays_the_same_error():
+    error = ValueError("no hunter2hunter2", 7)
+    say_without_secrets(error, Redactor(["hunter2hunter2"]))
+    assert error.args == ("no [redacted secret]", 7)

@@ -81,6 +81,15 @@ def test_a_person_rewinds_and_the_run_resumes_from_there_with_the_note() -> None
     assert len(point.seed) == len(rig.log.tree.messages("rec_000003")) + 1
 
 
+def test_a_note_that_nobody_has_answered_yet_outlives_any_number_of_crashes() -> None:
+    rig = three_steps()
+    rewind(rig.log, rig.world, "rec_000003", "try the other way")
+    for _ in range(3):
+        point, _ = resume(rig.log, rig.world)
+        assert point.at == "rec_000003"
+        assert point.seed[-1]["content"].count("try the other way") == 1
+
+
 def test_a_rewind_to_a_tool_call_is_refused_and_to_an_unknown_record_too() -> None:
     rig = three_steps()
     with pytest.raises(RewindRefused, match="tool call"):

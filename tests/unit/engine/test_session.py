@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import threading
@@ -441,3 +442,17 @@ def test_only_what_was_started_after_the_target_is_ended(tmp_path) -> None:
         for child in children:
             child.kill()
             child.wait()
+
+
+def test_a_server_that_was_there_before_may_go_on_making_children(tmp_path) -> None:
+    busy = subprocess.Popen(["bash", "-c", "while :; do sleep 0.01; done"], start_new_session=True)
+    rig = Rig([shell(1), shell(2), commit("rec_000003"), say("done")])
+    try:
+        time.sleep(0.05)
+        for _ in range(3):
+            rig.step()
+        assert len(rig.events(Rewound)) == 1
+        assert busy.poll() is None
+    finally:
+        os.killpg(busy.pid, signal.SIGKILL)
+        busy.wait()

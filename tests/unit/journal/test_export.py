@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+from pathlib import Path
 
 import pytest
 
@@ -130,8 +132,8 @@ def test_an_empty_directory_is_taken_and_a_full_one_refused(log, tmp_path):
     (tmp_path / "out").mkdir()
     export_records(log, tmp_path / "out")
     before = (tmp_path / "out" / "branch-b0.jsonl").read_bytes()
-    for place in (tmp_path / "out", tmp_path / "run" / "lease"):
-        with pytest.raises(UsageError, match="not empty"):
+    for place, what in ((tmp_path / "out", "not empty"), (tmp_path / "run" / "lease", "is a file")):
+        with pytest.raises(UsageError, match=what):
             export_records(log, place)
     assert (tmp_path / "out" / "branch-b0.jsonl").read_bytes() == before
 
@@ -154,3 +156,15 @@ def test_a_failed_export_leaves_nothing(log, tmp_path, monkeypatch, number, erro
     with pytest.raises(error, match="Nothing was kept"):
         export_records(log, tmp_path / "out")
     assert sorted(os.listdir(tmp_path)) == ["run"]
+
+
+@pytest.mark.parametrize("place", ["/proc/nowhere", "/proc/nowhere/deeper", "/dev/null/x", "/dev/null"])
+def test_a_place_where_nothing_can_be_made_is_bad_use(log, place):
+    with pytest.raises(UsageError, match=re.escape(place)):
+        export_records(log, Path(place))
+
+
+def test_a_link_that_leads_nowhere_is_bad_use(log, tmp_path):
+    (tmp_path / "out").symlink_to("missing")
+    with pytest.raises(UsageError, match="out"):
+        export_records(log, tmp_path / "out")

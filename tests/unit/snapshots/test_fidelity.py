@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from agentrewind.snapshots.rules import PathRules
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from tests.trees import describe, differences
 from tests.unit.snapshots import hostile
-from tests.unit.snapshots.plain_user import as_plain_user, place_for_all
+from tests.unit.snapshots.plain_user import NOBODY, as_plain_user, place_for_all
 
 CASES = Path(__file__).parents[4] / "shared" / "cases"
 needs_cases = pytest.mark.skipif(not CASES.is_dir(), reason="the shared cases are not on this machine")
@@ -84,6 +85,37 @@ def test_the_shared_hostile_tree_comes_back(root: Path, store: Path, reopened: b
         [sys.executable, str(CASES / "treecmp.py"), str(copy), str(root)], capture_output=True, text=True, check=False
     )
     assert (judged.stdout, judged.returncode) == ("", 0)
+
+
+@needs_cases
+@pytest.mark.skipif(os.geteuid() != 0, reason="the test before was already one of a plain user")
+def test_the_shared_hostile_tree_comes_back_for_a_plain_user() -> None:
+    """In a process of his own, from the first byte on: `setpriv`, as a person would have it."""
+    with place_for_all() as place:
+        root, copy, store, cases = (str(place / name) for name in ("ws", "copy", "store", "cases"))
+        shutil.copytree(CASES, cases)
+        (place / "cases" / "snapshots.py").write_text(
+            "import sys; from pathlib import Path; from agentrewind.snapshots.workspace import WorkspaceWorld\n"
+            "with WorkspaceWorld.open(Path(sys.argv[1]), Path(sys.argv[2])) as world:\n"
+            "    print(world.restore(sys.argv[3]).verified if sys.argv[3:] else world.snapshot().id)\n"
+        )
+
+        def plainly(*command: str) -> str:
+            plain = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all")
+            done = subprocess.run(
+                [*plain, *command], capture_output=True, text=True, check=False, cwd=place,
+                env={**os.environ, "HOME": str(place), "PYTHONDONTWRITEBYTECODE": "1"},
+            )  # fmt: skip
+            assert done.returncode == 0, done.stdout + done.stderr
+            return done.stdout.strip()
+
+        script = (sys.executable, "cases/snapshots.py", root, store)
+        plainly("bash", "cases/hostile_tree.sh", root)
+        plainly("cp", "-a", root, copy)
+        target = plainly(*script)
+        plainly("bash", "cases/damage_tree.sh", root)
+        assert plainly(*script, target) == "True"
+        assert plainly(sys.executable, "cases/treecmp.py", copy, root) == ""
 
 
 def test_an_untouched_file_keeps_its_inode_and_its_times(root: Path, world: WorkspaceWorld) -> None:

@@ -61,7 +61,7 @@ def test_a_clock_that_went_back_is_not_trusted(root: Path, world: WorkspaceWorld
     (root / "a").write_text("a")
     threading.Event().wait(0.05)
     world.snapshot()
-    known = world._known
+    known = world._site.known
     assert "a" not in known.racy
     ahead = scan.Seen(known.entries, known.signatures, set(), {}, [], known.clock_ns + 10**12, known.latest_ns)
 
@@ -70,7 +70,7 @@ def test_a_clock_that_went_back_is_not_trusted(root: Path, world: WorkspaceWorld
             return known.clock_ns - 10**10
 
     sink = reading.HashingSink(world._store.keys)
-    looked = scan.Scan(world._root_fd, world.rules, sink, ahead, Earlier(), tick_ns=1).run()
+    looked = scan.Scan(world._site.fd, world.rules, sink, ahead, Earlier(), tick_ns=1).run()
     assert "a" in looked.racy
 
 
@@ -258,12 +258,12 @@ def test_an_unknown_file_system_has_only_its_own_clock(
     (root / "a").write_text("a")
     threading.Event().wait(0.05)
     world.snapshot()
-    assert "a" in world._known.racy
+    assert "a" in world._site.known.racy
     (root / "b").write_text("b")
     world.snapshot()
     world.snapshot()
-    assert "a" not in world._known.racy
-    assert "b" in world._known.racy
+    assert "a" not in world._site.known.racy
+    assert "b" in world._site.known.racy
 
 
 def test_progress_is_told(root: Path, open_world: Open) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -160,3 +162,46 @@ def test_a_broken_strategy_is_caught(broken, check):
 
     with pytest.raises(AssertionError):
         getattr(Kit(), check)()
+
+
+# --- a check that never says the same twice ---------------------------------------------------------------------------
+
+
+def ends(strategy, *verdicts):
+    return isinstance(strategy.decide(judged_tree(verdicts), verdicts[-1]), Stop)
+
+
+def noise(count, **more):
+    return [rejected(number, f"noise {number}", **more) for number in range(1, count + 1)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rejections_without_progress_end_the_run_whatever_they_say(name):
+    assert not ends(by_name(name), *noise(24))
+    decision = by_name(name).decide(judged_tree(noise(25)), noise(25)[-1])
+    assert isinstance(decision, Stop)
+    assert not decision.ok
+    assert (
+        decision.reason == "The check rejected 25 submissions in a row without any progress, the last one at: noise 25"
+    )
+    assert ends(by_name(name, rejections=3), *noise(3))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_progress_begins_the_count_of_rejections_again(name):
+    verdicts = [rejected(number, f"item {number}", satisfied=number, total=40) for number in range(1, 40)]
+    assert not ends(by_name(name, rejections=3), *verdicts)
+    standing = noise(3, satisfied=2, total=8)
+    assert ends(by_name(name, rejections=3), *standing)
+    assert not ends(by_name(name, rejections=3), *standing[:2], rejected(3, "c", satisfied=3, total=8))
+    # what was lost and won again is no progress, and neither is the same part of another number
+    wavering = [
+        rejected(n, f"x{n}", satisfied=done, total=of) for n, (done, of) in enumerate([(4, 8), (1, 8), (2, 4)], 1)
+    ]
+    assert ends(by_name(name, rejections=3), *wavering)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_exit_code_begins_the_count_of_rejections_again(name):
+    verdicts = [replace(item, exit_code=1 + at // 2) for at, item in enumerate(noise(6))]
+    assert not ends(by_name(name, rejections=3), *verdicts)

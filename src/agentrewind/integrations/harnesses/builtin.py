@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from agentrewind.core.codec import Json
 from agentrewind.core.edits import Message
@@ -76,6 +76,10 @@ class BuiltinAgent:
     """
 
     name: str = field(default="builtin", init=False)
+    preload: ClassVar[tuple[str, ...]] = ("httpx", "agentrewind.integrations.harnesses.builtin")
+    """What a process imports from which processes of this agent are forked."""
+    seeds: ClassVar[bool] = True
+    """Whether it goes on from `Job.seed`."""
     retry_delays_s: tuple[float, ...] = (1.0, 4.0, 15.0)
     """How long to wait before each new try of a request that failed in passing."""
 
@@ -224,7 +228,7 @@ class _Endpoint:
         try:
             choice = response.json()["choices"][0]
             message = _tidy(choice["message"], len(messages))
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             start = self._quoted(response.text)
             raise ProviderError(f"{self._url} answered with something that is no chat completion: {start}") from error
         self._answered = True
@@ -305,7 +309,7 @@ class _Endpoint:
 def _error_text(response: httpx.Response) -> str:
     try:
         body = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return response.text
     error = body.get("error", body) if isinstance(body, Mapping) else body
     message = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
@@ -348,4 +352,6 @@ def _is_json_object(text: str) -> bool:
 def _text(content: Json) -> str:
     if isinstance(content, list):
         return "".join(part.get("text", "") for part in content if isinstance(part, Mapping))
+    if not isinstance(content, str | None):
+        raise TypeError("the content of a message is neither text nor a list of parts")
     return content or ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from agentrewind.integrations.harnesses.contract import Job, Outcome
 
@@ -22,6 +23,13 @@ class MiniSweAgent:
     """
 
     name: str = field(default="mini-swe-agent", init=False)
+    preload: ClassVar[tuple[str, ...]] = (
+        "agentrewind.integrations.harnesses.mini_classes",
+        "agentrewind.integrations.harnesses.mini_lazy",
+    )
+    """What a process imports from which processes of this agent are forked."""
+    seeds: ClassVar[bool] = True
+    """Whether it goes on from `Job.seed`."""
     retry_delays_s: tuple[float, ...] = (1.0, 4.0, 15.0)
     """How long to wait before each new try of a request that failed in passing."""
 

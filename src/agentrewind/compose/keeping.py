@@ -1,0 +1,98 @@
+"""How the snapshots of a workspace are kept: limits and encryption, from its settings and the environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentrewind.core.errors import UsageError
+from agentrewind.snapshots.budget import Limits, parse_size
+from agentrewind.snapshots.encryption import Encryption, WrongKey
+from agentrewind.snapshots.store import parameters_of
+
+KEY_FILE_VARIABLE = "AGENTREWIND_STORE_KEY_FILE"
+PASSPHRASE_VARIABLE = "AGENTREWIND_STORE_PASSPHRASE"  # noqa: S105 (the name of a variable)
+_KNOWN = ("max_size", "min_free", "encrypt")
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """The `[store]` table of an `agentrewind.toml`."""
+
+    limits: Limits = Limits()  # noqa: RUF009 (frozen)
+    encrypt: bool = False
+
+
+def keeping_of(settings: Path) -> Keeping:
+    """What a settings file says; the defaults where it isn't there or has no such table.
+
+    Raises:
+        UsageError: it can't be read as settings, with the key that is wrong.
+    """
+    try:
+        with settings.open("rb") as file:
+            table = tomllib.load(file).get("store", {})
+    except FileNotFoundError:
+        return Keeping()
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{settings}: can't be read as settings: {error}") from error
+    if not isinstance(table, dict):
+        raise UsageError(f"{settings}: [store] must be a table")
+    if unknown := sorted(table.keys() - set(_KNOWN)):
+        raise UsageError(f"{settings}: [store] has no setting {unknown[0]!r}; it has {', '.join(sorted(_KNOWN))}")
+    encrypt = table.get("encrypt", False)
+    if not isinstance(encrypt, bool):
+        raise UsageError(f"{settings}: store.encrypt must be true or false")
+    return Keeping(Limits(_size(table, "max_size", settings), _size(table, "min_free", settings)), encrypt)
+
+
+def _size(table: Mapping[str, object], key: str, settings: Path) -> int | None:
+    value = table.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str | int):
+        raise UsageError(f'{settings}: store.{key} must be a size, like "2 GB"')
+    try:
+        return parse_size(value)
+    except UsageError as error:
+        raise UsageError(f"{settings}: store.{key}: {error}") from error
+
+
+def key_of(environ: Mapping[str, str] = os.environ) -> Encryption | None:
+    """The key that the environment names, if it names one. Raises: WrongKey: it can't be used."""
+    if path := environ.get(KEY_FILE_VARIABLE):
+        return Encryption.from_key_file(Path(os.path.abspath(os.path.expanduser(path))))
+    if phrase := environ.get(PASSPHRASE_VARIABLE):
+        return Encryption.from_passphrase(phrase)
+    return None
+
+
+def encryption_of(store: Path, *, wanted: bool, environ: Mapping[str, str] = os.environ) -> Encryption | None:
+    """What `store` is to be opened with: its key if it is encrypted, or `wanted` so.
+
+    Raises:
+        UsageError: a key is needed and there is none; or the store is there and not encrypted, although `wanted`.
+    """
+    encrypted = os.path.lexists(store / "format") and parameters_of(store) is not None
+    if not encrypted and not wanted:
+        return None
+    try:
+        key = key_of(environ)
+    except WrongKey as error:
+        raise UsageError(str(error)) from error
+    if key is None:
+        raise UsageError(
+            f"The snapshots in {store} are {'' if encrypted else 'to be '}encrypted, and there is no key. Name a file"
+            f" with it in {KEY_FILE_VARIABLE} (32 random bytes, kept outside of what it protects), or give a passphrase"
+            f" in {PASSPHRASE_VARIABLE}. Nothing was touched."
+        )
+    return key
+
+
+def tell(text: str) -> None:
+    """Where nobody else shows warnings: a line on standard error."""
+    sys.stderr.write(f"agentrewind: {text}\n")

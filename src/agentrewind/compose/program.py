@@ -1,0 +1,118 @@
+"""The session of a run whose agent is a program outside of this process, possibly a second time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from agentrewind.compose.continuing import Continued
+from agentrewind.core.budgets import Budget
+from agentrewind.core.codec import Json, digest
+from agentrewind.core.edits import Message
+from agentrewind.core.records import Warned
+from agentrewind.core.wire import Send, WireReply
+from agentrewind.core.world import World
+from agentrewind.dialects.base import Dialect
+from agentrewind.engine.checkpointer import Log
+from agentrewind.engine.offline import ResumePoint
+from agentrewind.engine.rewinder import Ender, Rewinder
+from agentrewind.engine.session import Session
+from agentrewind.engine.threads import common_prefix
+
+ANEW = (
+    "The program began its conversation anew: the files are those of {at}, and the model doesn't see what was said"
+    " before (context: degraded)."
+)
+REWRITTEN = (
+    "The program goes on with a history that the run's rewinds can't be placed in: the model may see what was abandoned"
+    " (context: degraded)."
+)
+
+
+class ProgramSession(Session):
+    """As `Session`; which processes a rewind ends, and where the conversation stands after a crash, is said to it."""
+
+    def __init__(
+        self,
+        log: Log,
+        world: World,
+        dialects: Sequence[Dialect],
+        *,
+        budget: Budget,
+        offers_rewind: bool,
+        redact: Callable[[Json], Json],
+        end_processes: Ender,
+    ) -> None:
+        super().__init__(log, world, dialects, budget=budget, offers_rewind=offers_rewind, redact=redact)
+        self._rewinder = Rewinder(log, world, self._checkpointer, budget=budget, end_processes=end_processes)
+        self._point: ResumePoint | None = None
+        self._before = Continued()
+
+    def go_on(self, point: ResumePoint, before: Continued) -> None:
+        """The answer that the checkpoint got is given again, if the program asks the same there.
+
+        The notes aren't in what the program sends: they come back with the edits, or with the next rewind.
+        """
+        self.resume_at(replace(point, notes=frozenset()))
+        self._point, self._before = (point if point.at is not None else None), before
+
+    def call(self, path: str, body: Json, send: Send) -> WireReply:
+        """See `Session`."""
+        if self._point is not None:
+            with self._guarded():
+                self._take_up(path, body)
+        return super().call(path, body, send)
+
+    def _take_up(self, path: str, body: Json) -> None:
+        """At the first call that may be the agent's: put the edits in force where they have their place; else say so.
+
+        Whatever is not its place is not guessed.
+        """
+        dialect = next(item for item in self._dialects if item.matches("POST", path))
+        if self._point is None or dialect.problems_with(body) is not None:
+            return
+        point, before, sent = self._point, self._before, list(dialect.messages(body))
+        form = _kept_form(dialect, self._redact)
+        whole = before.edits is not None and common_prefix(before.raw, sent, form) == len(before.raw)
+        if not whole and not dialect.tools(body):
+            return  # it writes a title, or the like
+        self._point = None
+        if whole:
+            self._goes_on(dialect, sent, before)
+        elif not _knows_answers(before.raw, sent, form):
+            self._log.append(Warned(ANEW.format(at=point.at)))
+        elif before.edits is None or before.edits:
+            self._log.append(Warned(REWRITTEN))
+
+    def _goes_on(self, dialect: Dialect, sent: list[Message], before: Continued) -> None:
+        """The program sends all that it had sent, and possibly more: what was in force is so again."""
+        assert before.edits is not None
+        edits, length = before.edits, len(before.raw)
+        if before.open_end:
+            length += sum(1 for _ in itertools.takewhile(_is_of_an_answer, sent[length:]))
+            edits = (*edits[:-1], replace(edits[-1], stop=length))
+        thread = self._threads.assign(sent[:length], dialect.canonical)
+        thread.edits = edits
+        thread.contexts.update(before.contexts)
+
+
+def _is_of_an_answer(message: Message) -> bool:
+    """Whether it is something that the model said, or the result of a call that it asked for; in any dialect."""
+    if message.get("role") not in ("system", "developer", "user"):
+        return True
+    content = message.get("content")
+    return isinstance(content, list) and any(
+        isinstance(part, dict) and part.get("type") == "tool_result" for part in content
+    )
+
+
+def _knows_answers(known: Sequence[Message], sent: Sequence[Message], form: Callable[[Message], Json]) -> bool:
+    """Whether anything but the beginning of a conversation stands in both lists."""
+    keys = {digest(form(message)) for message in known if _is_of_an_answer(message)}
+    return any(digest(form(message)) in keys for message in sent if _is_of_an_answer(message))
+
+
+def _kept_form(dialect: Dialect, redact: Callable[[Json], Json]) -> Callable[[Message], Json]:
+    """Messages in the journal have lost their secrets: the others are compared in that form too."""
+    return lambda message: dialect.canonical(redact(message))

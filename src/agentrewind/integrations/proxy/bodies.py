@@ -1,0 +1,62 @@
+"""The body of a request as JSON, and back."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+
+import zstandard
+
+from agentrewind.core.codec import Json
+
+_WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+
+
+class TooLarge(Exception):
+    """A body is longer than we take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The body isn't JSON: nothing that an interposer could work on."""
+
+
+def parsed(content: bytes, encoding: str, limit: int) -> Json | Unreadable:
+    """The JSON in a body that may be compressed.
+
+    Raises:
+        TooLarge: it would be longer than `limit` bytes.
+    """
+    try:
+        return json.loads(_decoded(content, encoding.strip().lower(), limit))
+    except (ValueError, RecursionError, zlib.error, zstandard.ZstdError, LookupError):
+        return Unreadable()
+
+
+def _decoded(content: bytes, encoding: str, limit: int) -> bytes:
+    if encoding in ("", "identity"):
+        return content
+    if encoding == "zstd":
+        with zstandard.ZstdDecompressor().stream_reader(content) as reader:
+            return _checked(reader.read(limit + 1), limit)
+    inflater = zlib.decompressobj(_WINDOWS[encoding])
+    found = _checked(inflater.decompress(content, limit + 1), limit)
+    if not inflater.eof:
+        raise ValueError("the compressed body is cut short")
+    return found
+
+
+def _checked(content: bytes, limit: int) -> bytes:
+    if len(content) > limit:
+        raise TooLarge
+    return content
+
+
+def written(body: Json) -> bytes:
+    """JSON as SDKs write it."""
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:  # half a surrogate pair: only an escape can carry it
+        return json.dumps(body, separators=(",", ":")).encode("ascii")

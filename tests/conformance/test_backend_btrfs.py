@@ -1,0 +1,34 @@
+"""The snapshot contract on btrfs subvolumes, in an image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentrewind.snapshots.backends import subvolumes
+from agentrewind.snapshots.backends.btrfs import BtrfsWorld
+from agentrewind.testing.snapshots import SnapshotContract
+from tests.unit.backends.images import image
+
+
+class TestBtrfsWorld(SnapshotContract):
+    crash_points = "backend."
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> Iterator[Path]:
+        with image("btrfs", tmp_path) as place:
+            subvolumes.create(place / "workspace")
+            yield place / "workspace"
+
+    def open_world(self, root: Path, store: Path) -> BtrfsWorld:
+        return BtrfsWorld.open(root, store)
+
+    def damage(self, store: Path) -> None:
+        states = list((store / "states").iterdir())
+        for state in states:
+            subvolumes.set_read_only(state, read_only=False)
+        super().damage(store)
+        for state in states:
+            subvolumes.set_read_only(state, read_only=True)

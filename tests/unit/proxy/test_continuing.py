@@ -1,0 +1,156 @@
+"""A program that is started again and sends its history: the model sees what it would have seen without the crash."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrewind.compose.continuing import continued
+from agentrewind.compose.program import ProgramSession
+from agentrewind.core.budgets import UNLIMITED
+from agentrewind.core.records import MAIN_THREAD
+from agentrewind.dialects.openai_chat import OpenAIChat
+from agentrewind.engine.offline import resume_point, rewind
+from tests.unit.engine.wire import PATH, SHELL, Harness, Provider, answer
+from tests.unit.engine.worlds import MemoryLog, MemoryWorld
+
+ACTS = st.lists(st.sampled_from(["write", "write", "say", "ask", "back"]), min_size=1, max_size=14)
+
+
+def nobody(_since: int) -> tuple[list, list]:
+    return [], []
+
+
+def redacted(content):
+    """Secrets out, as the real redactor takes them out."""
+    return json.loads(json.dumps(content).replace("hunter2", "[redacted password]"))
+
+
+class Place:
+    def __init__(self) -> None:
+        self.world, self.log = MemoryWorld({"start": "0"}), MemoryLog()
+        self.session = self.new_session()
+        self.harness = Harness(self.session, self.world, "The password is hunter2.")
+        self.count = 0
+
+    def new_session(self) -> ProgramSession:
+        return ProgramSession(
+            self.log,
+            self.world,
+            [OpenAIChat()],
+            budget=UNLIMITED,
+            offers_rewind=True,
+            redact=redacted,
+            end_processes=nobody,
+        )
+
+    def again(self) -> ProgramSession:
+        """The session of a new process, as `agentrewind exec --resume` makes it."""
+        made = self.new_session()
+        point = resume_point(self.log)
+        made.go_on(point, continued(self.log, point))
+        return made
+
+    def act(self, kind: str, chosen: int) -> list:
+        """The turns of the model for one call of the harness."""
+        self.count += 1
+        number = self.count
+        if kind == "write":
+            arguments = {"name": f"f{number}", "text": str(number)}
+            return [lambda _: answer(calls=[(f"w{number}", "shell", arguments)])]
+        if kind == "say":
+            return [lambda _: answer(text=f"said {number}")]
+        if kind == "ask":
+            return [
+                lambda _: answer(calls=[(f"a{number}", "backtrack_candidates", {"reason": "why"})]),
+                *self.act("write", chosen),
+            ]
+        return [lambda _: self.back(number, chosen), *self.act("write", chosen)]
+
+    def back(self, number: int, chosen: int) -> bytes:
+        targets = self.log.tree.checkpoints(MAIN_THREAD)[:-1]
+        if not targets:
+            return answer(calls=[(f"b{number}", "backtrack_candidates", {"reason": "nowhere"})])
+        wish = {"record_uid": targets[chosen % len(targets)].uid, "memory_summary": f"note {number}"}
+        return answer(calls=[(f"b{number}", "backtrack_commit", wish)])
+
+    def step(self, kind: str, chosen: int) -> None:
+        self.harness.step(Provider(self.act(kind, chosen)))
+        if self.harness.messages[-1]["role"] == "assistant":
+            self.harness.messages.append({"role": "user", "content": f"go on {self.count}"})
+
+    def sent_by(self, session: ProgramSession, messages: list[dict]) -> list[dict]:
+        provider = Provider([lambda _: answer(text="at last")])
+        session.call(PATH, {"model": "m", "messages": list(messages), "tools": [SHELL]}, provider)
+        return provider.bodies[0]["messages"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(ACTS, st.lists(st.integers(0, 50), min_size=14, max_size=14), st.integers(1, 14))
+def test_the_model_sees_what_it_would_have_seen_without_the_crash(kinds: list[str], choices: list[int], crash: int):
+    place = Place()
+    for number, (kind, chosen) in enumerate(zip(kinds, choices, strict=False)):
+        if number == crash:
+            place.session = place.harness.session = place.again()
+        place.step(kind, chosen)
+    again = place.again()
+    thread = place.session._threads.assign(list(place.harness.messages), OpenAIChat().canonical)
+    expected = thread.effective()
+    assert place.sent_by(again, place.harness.messages) == expected
+    assert not any("degraded" in warning for warning in place.log.tree.warnings)
+
+
+def test_a_rewind_by_a_person_is_in_force_in_the_history_of_the_program():
+    place = Place()
+    for _ in range(4):
+        place.step("write", 0)
+    rewind(place.log, place.world, place.log.tree.checkpoints()[1].uid, "Do something else.")
+    sent = place.sent_by(place.again(), place.harness.messages)
+    assert sent[:4] == place.harness.messages[:4]
+    assert "Do something else." in sent[4]["content"]
+    assert len(sent) == 5
+
+
+def test_a_program_that_begins_anew_is_told_of():
+    place = Place()
+    for _ in range(3):
+        place.step("write", 0)
+    anew = place.harness.messages[:2]
+    assert place.sent_by(place.again(), anew) == anew
+    assert "anew" in place.log.tree.warnings[-1]
+
+
+def test_a_title_writer_that_asks_first_takes_nothing_away():
+    place = Place()
+    for kind in ("write", "write", "write", "back"):
+        place.step(kind, 1)
+    again = place.again()
+    title = {"model": "m", "messages": [{"role": "user", "content": "A title, please."}]}
+    again.call(PATH, title, Provider([lambda _: answer(text="Title")]))
+    expected = place.session._threads.assign(list(place.harness.messages), OpenAIChat().canonical).effective()
+    assert place.sent_by(again, place.harness.messages) == expected
+    assert place.log.tree.warnings == []
+
+
+def test_a_history_that_was_rewritten_and_has_no_place_for_the_rewinds_is_told_of():
+    place = Place()
+    for kind in ("write", "write", "write", "back"):
+        place.step(kind, 1)
+    summary = [
+        place.harness.messages[0],
+        {"role": "user", "content": "A summary of it all."},
+        *place.harness.messages[4:],
+    ]
+    place.sent_by(place.again(), summary)
+    assert any("degraded" in warning for warning in place.log.tree.warnings)
+
+
+def test_without_rewinds_a_rewritten_history_is_nothing_special():
+    place = Place()
+    for _ in range(3):
+        place.step("write", 0)
+    shorter = [place.harness.messages[0], *place.harness.messages[4:]]
+    assert place.sent_by(place.again(), shorter) == shorter
+    assert place.log.tree.warnings == []
