@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from agentrewind.core.errors import StorageFull
 from agentrewind.snapshots import inotify, scan, site, watch
 from agentrewind.snapshots.clock import Clock
 from agentrewind.snapshots.detector import Nominated
@@ -520,3 +521,56 @@ def test_an_audit_heals_what_nobody_told_of(root: Path) -> None:
         assert world.read(found.id, "a") == b"after!"
         assert world.verify(found.id).ok
         assert world.audit() == 0
+
+
+def test_a_first_snapshot_that_is_interrupted_leaves_all_as_it_was(root: Path) -> None:
+    for number in range(30):
+        (root / f"d{number}").mkdir()
+        (root / f"d{number}" / "f").write_text(str(number))
+    before = describe(root)
+
+    def interrupt(done: int, _: int | None) -> None:
+        if done > 20:
+            raise KeyboardInterrupt
+
+    with WorkspaceWorld.open(root, root.parent / "store", progress=interrupt) as world:
+        with pytest.raises(KeyboardInterrupt):
+            world.snapshot()
+        assert world.snapshots() == ()
+        world._site.progress = None
+        found = world.snapshot()
+        assert world.verify(found.id).ok
+        (root / "d1" / "f").write_text("watched by now")
+        assert world.snapshot().coverage.found_by == "watch"
+        world.restore(found.id)
+    assert _without_times(describe(root)) == _without_times(before)
+
+
+def _without_times(facts: Any) -> Any:
+    return {path: {name: value for name, value in fact.items() if name != "mtime"} for path, fact in facts.items()}
+
+
+def test_what_a_failed_snapshot_looked_at_is_looked_at_again(root: Path) -> None:
+    """The disk is full when it is written: what the kernel told of is not forgotten, and what was read is stored."""
+    full = [False]
+
+    def write(fd: int, data: bytes) -> int:
+        if full[0]:
+            raise OSError(28, os.strerror(28))
+        return os.write(fd, data)
+
+    (root / "a").write_text("one")
+    with WorkspaceWorld.open(root, root.parent / "store", write=write) as world:
+        world.snapshot()
+        _wait()
+        world.snapshot()
+        (root / "a").write_text("two")
+        _wait()
+        full[0] = True
+        with pytest.raises(StorageFull):
+            world.snapshot()
+        full[0] = False
+        found = world.snapshot()
+        assert found.coverage.found_by == "watch"
+        assert world.verify(found.id).ok
+        assert world.read(found.id, "a") == b"two"

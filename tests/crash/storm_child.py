@@ -49,6 +49,7 @@ def turn(base: Path, rng: random.Random) -> None:
     root, store = base / "ws", base / "store"
     with WorkspaceWorld.open(root, store, limits=FREE, background=rng.random() < 0.5) as world:
         for _ in range(rng.randrange(1, 4)):
+            say(base, editing=True)
             edit(root, rng)
             taken = world.snapshot()
             world.sync()

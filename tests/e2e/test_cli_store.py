@@ -31,9 +31,10 @@ class Bench:
 
     def run(self, *arguments: str, code: int = 0, **environ: str) -> str:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("AGENTREWIND")}
+        ours = {"AGENTREWIND_HOME": str(self.home.root), "COLUMNS": "400"}
         done = subprocess.run(
             [str(PROGRAM), *arguments], cwd=self.project, text=True, capture_output=True, check=False,
-            stdin=subprocess.DEVNULL, env={**clean, "AGENTREWIND_HOME": str(self.home.root), **environ},
+            stdin=subprocess.DEVNULL, env={**clean, **ours, **environ},
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr

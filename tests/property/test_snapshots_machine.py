@@ -209,7 +209,7 @@ class Workspaces(RuleBasedStateMachine):
     @precondition(lambda self: self.states)
     @rule(number=numbers)
     def restore(self, number: int) -> None:
-        target = sorted(self.states)[number % len(self.states)]
+        target = list(self.states)[number % len(self.states)]
         before = describe(self.root)
         report = self.world.restore(target)
         now = describe(self.root)
@@ -227,7 +227,7 @@ class Workspaces(RuleBasedStateMachine):
     @precondition(lambda self: self.states)
     @rule(number=numbers, other=numbers, rehearse=st.booleans())
     def restore_all_but_drift(self, number: int, other: int, rehearse: bool) -> None:
-        ids = sorted(self.states)
+        ids = list(self.states)
         target, since = ids[number % len(ids)], ids[other % len(ids)]
         before = describe(self.root)
         if rehearse:
@@ -253,7 +253,7 @@ class Workspaces(RuleBasedStateMachine):
     @precondition(lambda self: self.states)
     @rule(number=numbers, other=numbers)
     def compare(self, number: int, other: int) -> None:
-        ids = sorted(self.states)
+        ids = list(self.states)
         a, b = ids[number % len(ids)], ids[other % len(ids)]
         paths = {line.split(": ")[0] for line in differences(self.states[a], self.states[b])}
         changed = {repr(change.path or ".") for change in self.world.diff(a, b).items}
@@ -279,7 +279,7 @@ class Workspaces(RuleBasedStateMachine):
     @precondition(lambda self: self.states)
     @rule(number=numbers)
     def verify(self, number: int) -> None:
-        target = sorted(self.states)[number % len(self.states)]
+        target = list(self.states)[number % len(self.states)]
         assert self.world.verify(target).ok
 
     @invariant()
@@ -301,8 +301,8 @@ def _holds_or_lies_below(path: str, drift: set[str]) -> bool:
 
 _ALL = tuple(HealthCheck)
 
-TestWorkspaces = Workspaces.TestCase
-TestWorkspaces.settings = settings(max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=_ALL)
+TestWorkspaces = pytest.mark.timeout(400)(Workspaces.TestCase)
+TestWorkspaces.settings = settings(max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=_ALL)
 
 
 def _run(examples: int) -> None:
@@ -314,10 +314,11 @@ def _run(examples: int) -> None:
     )
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests already run as a plain user")
 def test_the_same_holds_for_a_plain_user() -> None:
     _run(2)  # everything is imported, while we may read it
-    as_plain_user(lambda: _run(15))
+    as_plain_user(lambda: _run(10))
 
 
 class Scanned(Workspaces):

@@ -47,7 +47,7 @@ def show_left(report: RestoreReport, console: Console) -> None:
         ("not quite as it was", report.lossy),
     ):
         for gap in gaps[:SHOWN]:
-            console.print(Text(f"  {word}: {path_name(gap.path)}: {one_line(gap.why)}", style="yellow"))
+            sentence(Text(f"  {word}: {path_name(gap.path)}: {one_line(gap.why)}", style="yellow"), console)
         if len(gaps) > SHOWN:
             console.print(Text(f"  {word}: {len(gaps) - SHOWN:,} more", style="yellow"))
 

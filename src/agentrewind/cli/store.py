@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from rich.console import Console
 from rich.text import Text
 
 from agentrewind.cli.columns import show_columns
@@ -157,10 +158,10 @@ def _gc(home: Home, place: Place, retention: Retention, *, dry_run: bool, yes: b
     planned = preview(home, place, retention)
     if dry_run:
         if not quiet:
-            _show_plan(place, planned)
+            _show_plan(place, planned, out())
         return {**_named(place), **_plan_facts(planned), "dry_run": True}
     if (planned.runs or planned.by_hand) and not yes:
-        _show_plan(place, planned)
+        _show_plan(place, planned, err())
         confirm(f"Remove {_what(planned)} of {_workspace(place)} for good?")
     with progress("gc") as step:
         wanted, done = collected(home, place, retention, planned, step)
@@ -261,8 +262,7 @@ def _what(planned: Removal) -> str:
     return " and ".join(parts)
 
 
-def _show_plan(place: Place, planned: Removal) -> None:
-    console = err()
+def _show_plan(place: Place, planned: Removal, console: Console) -> None:
     console.print(_workspace(place), style="bold", overflow="fold")
     for run_id in planned.runs[:SHOWN]:
         console.print(f"  remove run {run_id}", style="red")

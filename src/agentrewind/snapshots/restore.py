@@ -82,6 +82,7 @@ class Pass:
         )
         self._outcome = Outcome(lossy=self._attributes.lossy)
         self._settle: set[str] = set(plan.directories)
+        self._held = frozenset(plan.held)
         self.loosened: dict[str, int] = {}
 
     def run(self) -> Outcome:
@@ -215,8 +216,8 @@ class Pass:
                 self._act(path, partial(self._files.link, base))
 
     def _settle_directory(self, path: str) -> None:
-        """A directory's own attributes, after everything in it."""
-        data = self._target.get(path)
+        """A directory's own attributes, after everything in it; those that it had, where somebody else's are kept."""
+        data = (self._live if path in self._held else self._target).get(path)
         mode = self.loosened.pop(path, None)
         try:
             with opened(self._root, path, HANDLE) as fd:

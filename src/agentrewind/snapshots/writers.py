@@ -60,6 +60,7 @@ class Writers:
         """
         try:
             prefix = os.readlink(f"/proc/self/fd/{root}").rstrip("/") + "/"
+            st_dev = os.fstat(root).st_dev
             numbers = _processes()
         except OSError:
             return self._pending
@@ -72,7 +73,7 @@ class Writers:
                 if before is not None:
                     self._force(before)
                 now = self._processes[number] = _Process(spent)
-                self._ask(number, now.mapped, prefix, device, os.fstat(root).st_dev)
+                self._ask(number, now.mapped, prefix, device, st_dev)
                 self._force(now)
         return self._pending
 

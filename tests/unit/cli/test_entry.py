@@ -258,7 +258,7 @@ def test_no_error_says_a_secret_of_the_environment_or_of_the_directory(monkeypat
     (tmp_path / "w" / ".env").write_text("APP_PASSWORD=swordfish-77\n")
     for error in (UsageError, StorageFull, RuntimeError):
 
-        def fail(*_: object, error: type[Exception] = error) -> str:
+        def fail(*_: object, error: type[Exception] = error, **__: object) -> str:
             raise error("hunter2hunter2 or swordfish-77")
 
         monkeypatch.setattr("agentrewind.cli.snap.workspace_path", fail)

@@ -68,7 +68,7 @@ def test_a_compressed_request_is_understood(provider, interposer, encoding, pack
     [
         (b"not json", ""),
         (b"", ""),
-        (gzip.compress(b"{}")[:-6], "gzip"),
+        (gzip.compress(b"{}", mtime=0)[:-6], "gzip"),
         (b"{}", "gzip"),
         (b"{}", "odd"),
         (b"\xff", "zstd"),

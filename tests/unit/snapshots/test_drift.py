@@ -171,6 +171,19 @@ def test_only_the_name_of_a_linked_file_is_kept(root: Path, world: WorkspaceWorl
     assert set(told(report)) == {"b"}
 
 
+def test_a_directory_whose_mode_a_person_set_keeps_it(root: Path, world: WorkspaceWorld) -> None:
+    (root / "d").mkdir(mode=0o755)
+    (root / "d" / "a").write_text("first")
+    first = world.snapshot().id
+    (root / "d" / "a").unlink()
+    world.snapshot()
+    (root / "d").chmod(0o700)
+    os.utime(root / "d", ns=(5, 5))
+    world.restore(first, keep_drift=True)
+    assert (root / "d" / "a").read_text() == "first"
+    assert ((root / "d").stat().st_mode & 0o777, (root / "d").stat().st_mtime_ns) == (0o700, 5)
+
+
 def test_a_database_is_kept_as_a_unit(root: Path, world: WorkspaceWorld) -> None:
     def write(number: int) -> sqlite3.Connection:
         connection = sqlite3.connect(root / "db")

@@ -395,13 +395,17 @@ def test_somebody_who_opens_a_file_that_is_being_written_waits_for_the_whole(
     assert (root / "a").read_text() == "before"
 
 
-def test_a_file_that_somebody_holds_open_is_brought_back_all_the_same(root: Path, world: WorkspaceWorld) -> None:
+def test_a_file_that_somebody_holds_open_is_brought_back_and_what_he_writes_is_not_in_it(
+    root: Path, world: WorkspaceWorld
+) -> None:
     (root / "a").write_text("before")
     target = world.snapshot().id
     (root / "a").write_text("after")
     with (root / "a").open("r+") as held:
-        world.restore(target)
-        assert held.read() == "before"
+        report = world.restore(target)
+        held.write("too late")
+    assert (root / "a").read_text() == "before"
+    assert report.verified
 
 
 def test_what_stands_in_the_way_three_times_is_said_in_one_sentence(root: Path, world: WorkspaceWorld) -> None:
