@@ -13,6 +13,8 @@ if [ ! -e "$env/complete" ]; then
   # shellcheck disable=SC2046
   "$env/bin/python" -m pip install --quiet --disable-pip-version-check ".[$extra]" $("$python" .ci/dev_requirements.py)
   "$env/bin/python" -m pip uninstall --quiet --yes agentrewind
+  printf '#!/bin/sh\nexec "%s/bin/python" -m agentrewind "$@"\n' "$env" >"$env/bin/agentrewind"
+  chmod +x "$env/bin/agentrewind"
   touch "$env/complete"
 fi
 # The package itself comes from this checkout, the environment holds only what it needs.

@@ -26,8 +26,9 @@ ELSEWHERE = {
     "journal.content-tail-dropped": "when a torn journal is opened: the journal's contract",
     "journal.line-cut-short": "when a write comes out short: the journal's contract",
 }
-POINTS = [name for name in crashpoints.names() if name not in ELSEWHERE and not name.startswith(("store.", "fresh."))]
-"""Those of a collection (`store.`) and of fresh mode (`fresh.`, tests/e2e/test_fresh.py) have their own tests."""
+HERE = ("snapshot.", "journal.", "rewind.")
+"""Other modules that happen to be imported have points and tests of their own (a collection, fresh mode, backends)."""
+POINTS = [name for name in crashpoints.names() if name.startswith(HERE) and name not in ELSEWHERE]
 
 
 def lay_out(base: Path) -> dict[str, bytes]:
