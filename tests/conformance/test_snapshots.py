@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -20,6 +22,8 @@ from tests.unit.snapshots.test_hostile_snapshots import HOSTILE
 
 class TestWorkspaceWorld(SnapshotContract):
     crash_points = "snapshot."
+    before_writing = "snapshot.restore-file-opened"
+    reads_back = True
 
     def open_world(self, root: Path, store: Path) -> WorkspaceWorld:
         return WorkspaceWorld.open(root, store)
@@ -342,6 +346,24 @@ class FollowsLinks(Broken):
         return report
 
 
+class TakesItsWordForIt(Broken):
+    """What it once saved counts as saved, whether the store still has it or not."""
+
+    meant = "test_what_is_removed_can_be_read_back"
+
+    def restore(self, snapshot: SnapshotId, **options: Any) -> RestoreReport:
+        with patch("agentrewind.snapshots.restoring.unreadable", lambda *_: {}):
+            return super().restore(snapshot, **options)
+
+
+class WritesUnderOpenFiles(Broken):
+    meant = "test_what_a_process_stores_that_has_the_file_open_is_kept"
+
+    def restore(self, snapshot: SnapshotId, **options: Any) -> RestoreReport:
+        with patch("agentrewind.snapshots.beneath.alone", nullcontext):
+            return super().restore(snapshot, **options)
+
+
 BROKEN = [
     ForgetsTimes, RoundsTimes, WritesThroughLinks, SavesNothingFirst, MakesUpSnapshots, RewritesEverything,
     ReplacesEverything, KnowsOneState, WidensModes, BreaksLinks, RehearsesInEarnest, TreatsBytesAsText,
@@ -349,6 +371,7 @@ BROKEN = [
     KeepsQuietAboutAttributes, CanDoNothing, ForgetsToFinish, ForgetsItsLabels, TrustsTheClock, OverwritesDrift,
     KeepsWhatItWasToldNotTo, LosesDrift, SaysNothingOfDrift, RefusesToKeepDrift, BelievesEverything,
     SkipsWhatItDoesNotLike, KeepsQuietAboutSockets, RemovesSockets, CountsNothing, MakesFilesOfPipes, FollowsLinks,
+    TakesItsWordForIt, WritesUnderOpenFiles,
 ]  # fmt: skip
 
 
@@ -356,6 +379,8 @@ BROKEN = [
 def test_a_broken_backend_is_caught_by_the_check_meant_for_it(tmp_path: Path, broken: type[Broken]) -> None:
     class Contract(SnapshotContract):
         crash_points = "snapshot.restore-file"
+        before_writing = "snapshot.restore-file-opened"
+        reads_back = True
 
         def open_world(self, root: Path, store: Path) -> WorkspaceWorld:
             return broken.open(root, store)

@@ -162,6 +162,7 @@ def snapshot_facts(snapshot: Snapshot) -> Json:
         "snapshot": snapshot.id,
         "parent": snapshot.parent,
         "label": snapshot.label,
+        "automatic": snapshot.automatic,
         "created_ns": snapshot.created_ns,
         "fingerprint": snapshot.fingerprint,
         "entries": coverage.entries,

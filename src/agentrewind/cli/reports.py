@@ -58,6 +58,8 @@ def _line(act: Act, *, dry_run: bool) -> Text:
 
 
 def _closing(report: RestoreReport, undo: str) -> str:
+    if not report.acts and report.kept:
+        return f"Nothing was changed: {plural(len(report.kept), 'path')} left as they are, although they may differ."
     if not report.acts:
         return "Nothing to do: the files are like that already."
     if report.dry_run:

@@ -20,13 +20,13 @@ from agentrewind.cli.text import as_json, local_time, one_line, plural, printabl
 from agentrewind.compose.differences import NOW, snapshot_difference
 from agentrewind.compose.home import LAST, Home
 from agentrewind.compose.places import workspace_path
-from agentrewind.compose.runs import settle
+from agentrewind.compose.runs import settle_if_possible
 from agentrewind.compose.worlds import open_world
-from agentrewind.core.errors import SnapshotNotFound
+from agentrewind.core.errors import SnapshotNotFound, StoreError
 from agentrewind.core.world import RestoreReport, Snapshot, SnapshotId
 from agentrewind.snapshots.workspace import WorkspaceWorld
 
-HEADER = ("snapshot", "when", "paths", "size", "changed", "label")
+HEADER = ("snapshot", "when", "paths", "size", "changed", "label", "saved by")
 
 directory_argument = click.argument("directory", metavar="[DIR]", default=".")
 
@@ -36,7 +36,8 @@ def command() -> None:
     """Save and restore any directory by hand, without an agent.
 
     The snapshots lie outside of the directory, in the user's data directory, together with those of the runs there. ID
-    is the id of a snapshot, the beginning of one, or `last`.
+    is the id of a snapshot, the beginning of one, or `last`: the newest that somebody saved by hand, and where there is
+    none the newest of a run. What a restore saves by itself, before it touches anything, is marked in the list.
     """
 
 
@@ -49,7 +50,7 @@ def command() -> None:
 def create(directory: str, label: str, encrypt: bool, allow_home: bool, as_object: bool) -> None:
     """Save the present state of a directory."""
     with _writing(directory, allow_home=allow_home, encrypt=encrypt) as world:
-        snapshot = world.snapshot(label)
+        snapshot = world.snapshot(label, own=True)
     if as_object:
         print(as_json(snapshot_facts(snapshot)))
         return
@@ -67,10 +68,11 @@ def list_(directory: str, as_object: bool) -> None:
     """List the snapshots of a directory, oldest first."""
     with _reading(directory) as world:
         found = world.snapshots()
+        rows = [_row(world, item) for item in found]
     if as_object:
         print(as_json([snapshot_facts(snapshot) for snapshot in found]))
     else:
-        show_columns([HEADER, *map(_row, found)], out(), flexible=5, right=(2, 3, 4), header=True)
+        show_columns([HEADER, *rows], out(), flexible=5, right=(2, 3, 4), header=True)
 
 
 @command.command(epilog="Example: agentrewind snap diff last now")
@@ -115,6 +117,7 @@ def restore(
     restored = partial(_restored, snapshot=snapshot, keep_drift=bool(keep_drift), accept_incomplete=accept_incomplete)
     if dry_run:
         with _reading(directory) as world:
+            told(_pending(world))
             plan = restored(world, dry_run=True)
         print(as_json(report_facts(plan))) if as_object else show_report(plan, out())
         return
@@ -159,8 +162,22 @@ def _writing(directory: str, *, allow_home: bool, encrypt: bool = False) -> Iter
         progress("snapshot") as step,
         closing(open_world(home, root, holder="agentrewind snap", progress=step, encrypt=encrypt)) as world,
     ):
-        told(settle(home, world, root))
+        told(settle_if_possible(home, world, root))
         yield world
+
+
+def _pending(world: WorkspaceWorld) -> list[str]:
+    try:
+        found = world.pending
+    except StoreError as error:
+        return [str(error)]
+    if found is None:
+        return []
+    line = (
+        f"A restore to snapshot {found.target} was cut off, so the files may be a mixture. It is finished before"
+        f" another one begins, if that can be done. What was there before it is snapshot {found.live}."
+    )
+    return [line]
 
 
 def _named(world: WorkspaceWorld, ref: str) -> SnapshotId:
@@ -169,10 +186,12 @@ def _named(world: WorkspaceWorld, ref: str) -> SnapshotId:
     found = world.snapshots()
     if not found:
         raise SnapshotNotFound(f"Nothing has been saved of {world.root} yet. `agentrewind snap create` does that.")
-    return found[-1].id
+    asked_for = [item for item in found if not item.automatic] or found
+    return next((item for item in reversed(asked_for) if world.by_hand(item.id)), asked_for[-1]).id
 
 
-def _row(item: Snapshot) -> tuple[Cell, ...]:
+def _row(world: WorkspaceWorld, item: Snapshot) -> tuple[Cell, ...]:
+    saved_by = "a restore" if item.automatic else "" if world.by_hand(item.id) else "a run"
     return (
         short_id(item.id),
         local_time(item.created_ns),
@@ -180,4 +199,5 @@ def _row(item: Snapshot) -> tuple[Cell, ...]:
         size(item.coverage.bytes),
         f"{item.changes.total:,}",
         printable(item.label if item.coverage.complete else f"{item.label} (incomplete)".strip()),
+        saved_by,
     )

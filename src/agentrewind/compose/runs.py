@@ -17,7 +17,7 @@ from agentrewind.compose.secret import redactor
 from agentrewind.compose.worlds import Progress, open_world
 from agentrewind.core.codec import Json
 from agentrewind.core.edits import Message
-from agentrewind.core.errors import AgentRewindError, Busy, JournalError, UnknownRecord, UsageError
+from agentrewind.core.errors import AgentRewindError, Busy, JournalError, StoreError, UnknownRecord, UsageError
 from agentrewind.core.records import FilesRestored, MessageId, RecordUid, Rewound, RunEnded, RunStarted
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.core.world import Pending, RestoreReport, SnapshotId
@@ -228,11 +228,28 @@ def open_run(ref: str = LAST) -> Run:
     return Run(home, home.find(ref))
 
 
+def settle_if_possible(home: Home, world: WorkspaceWorld, workspace: Path) -> list[str]:
+    """As `settle`; where that can't be done the workspace stays as it is, for it must always be possible to save it and
+    to restore another state.
+    """
+    try:
+        return settle(home, world, workspace)
+    except (AgentRewindError, OSError) as error:
+        return [str(error) if isinstance(error, Unsettled) else f"What a crash left can't be finished: {error}"]
+
+
+class Unsettled(StoreError):
+    """A restore that was cut off can't be finished; the text names the ways out."""
+
+
 def settle(home: Home, world: WorkspaceWorld, workspace: Path, log: JournalWriter | None = None) -> list[str]:
     """Finish what a crash left half-done: in the workspace, whoever had begun it, and in the run of `log`.
 
     Says in words what was done. A restore that belongs to no run's rewind becomes a move of the run of `log`, so that
     it can be undone there.
+
+    Raises:
+        Unsettled: a restore was cut off and can't be finished; it is still pending.
     """
     done: list[str] = []
     pending = world.pending
@@ -247,7 +264,14 @@ def settle(home: Home, world: WorkspaceWorld, workspace: Path, log: JournalWrite
 
 
 def _finish(world: WorkspaceWorld, pending: Pending, log: JournalWriter | None) -> str:
-    report = world.resume()
+    try:
+        report = world.resume()
+    except (AgentRewindError, OSError) as error:
+        raise Unsettled(
+            f"A restore to snapshot {pending.target} was cut off, so the files may be a mixture, and it can't be"
+            f" finished: {error} Nothing is lost. `agentrewind snap restore {pending.live}` brings back what was there"
+            f" before it; `agentrewind snap restore {pending.target}` tries again, once nothing stands in the way."
+        ) from error
     if log is not None and report is not None:
         log.append(FilesRestored(pending.target, pending.live, time.time_ns(), restored=len(report.acts)))
     return (

@@ -8,7 +8,7 @@ from typing import Self
 
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import named, workspace_path
-from agentrewind.compose.runs import settle
+from agentrewind.compose.runs import settle_if_possible
 from agentrewind.compose.worlds import open_world
 from agentrewind.core.world import Changes, RestoreReport, Snapshot, SnapshotId, Verification
 from agentrewind.snapshots.rules import PathRules
@@ -18,7 +18,7 @@ class Workspace:
     """Snapshots of one directory, which itself gets no new file.
 
     One process at a time may hold a workspace; a second one is refused with `Busy`. A restore that a crash cut off is
-    finished when the workspace is opened again.
+    finished when the workspace is opened again; where that can't be done it stays pending until the next restore.
 
     Args:
         path: an existing directory; not `/` and not a home directory.
@@ -40,18 +40,22 @@ class Workspace:
         self.path = root
         self._world = open_world(home, root, store=None if store is None else named(store, "store"), rules=rules)
         try:
-            settle(home, self._world, root)
+            settle_if_possible(home, self._world, root)
         except BaseException:
             self._world.close()
             raise
 
     def snapshot(self, label: str = "") -> Snapshot:
-        """Save the present state; it survives the death of any process when this returns.
+        """Save the present state; it survives the death of any process when this returns. Where nothing has changed it
+        is an entry of its own if it has a label, or if what is there was saved by a run or a restore only.
 
         Raises:
             StorageFull: nothing was added.
         """
-        return self._world.snapshot(label)
+        if label:
+            return self._world.snapshot(label, own=True)
+        found = self._world.snapshot()
+        return found if self._world.by_hand(found.id) else self._world.snapshot(own=True)
 
     def restore(self, snapshot: str, *, dry_run: bool = False, accept_incomplete: bool = False) -> RestoreReport:
         """Make the directory equal to a snapshot, touching only what differs; `report.live` is the way back.

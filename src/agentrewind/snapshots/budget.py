@@ -62,8 +62,15 @@ class Budget:
         self._limits = limits
         self._warn = warn
         self._used = 0
+        self._near = False
         self.warnings: list[str] = []
         """What a person should know, each thing once."""
+
+    def say(self, text: str) -> None:
+        """Tell a person, and keep it among the warnings."""
+        self.warnings.append(text)
+        if self._warn is not None:
+            self._warn(text)
 
     def begin(self) -> None:
         """An append starts: look at what is there."""
@@ -91,14 +98,12 @@ class Budget:
                 " snapshots are as they were, and so is the workspace. Make room with `agentrewind store gc`, or raise"
                 " `max_size` under [store] in agentrewind.toml."
             )
-        if total > limit * WARN_AT and not self.warnings:
-            text = (
+        if total > limit * WARN_AT and not self._near:
+            self._near = True
+            self.say(
                 f"The snapshots of this workspace take {said(total)} of the {said(limit)} that they may"
                 " (`max_size` under [store] in agentrewind.toml). `agentrewind store gc` makes room."
             )
-            self.warnings.append(text)
-            if self._warn is not None:
-                self._warn(text)
 
     def _above_floor(self, count: int) -> None:
         free, floor = room(self._packs, self._limits)

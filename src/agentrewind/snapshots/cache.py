@@ -14,14 +14,14 @@ from agentrewind.core.world import SnapshotId
 from agentrewind.snapshots import compression
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.scan import Seen
-from agentrewind.snapshots.store import Store
+from agentrewind.snapshots.store import SCAN_CACHE, Store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from agentrewind.snapshots.rules import PathRules
 
-_NAME = "scan-cache"
+_NAME = SCAN_CACHE
 _MAGIC = b"ARcache1"
 _ROW = struct.Struct("<I44s")
 _WRITTEN = named("snapshot.cache-written")

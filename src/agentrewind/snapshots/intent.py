@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,8 +68,13 @@ def read_intent(store: Path) -> Intent | None:
     except (ValueError, TypeError, KeyError, NotPlain) as error:
         raise StoreError(
             f"{store / _NAME}: the record of an unfinished restore is damaged. All snapshots are safe: restore one of"
-            " them, and remove this file."
+            " them with `agentrewind snap restore`, which removes it."
         ) from error
+
+
+def is_pending(store: Path) -> bool:
+    """Whether a restore isn't done, also where the record of it is damaged."""
+    return os.path.lexists(store / _NAME)
 
 
 def clear_intent(store: Path) -> None:

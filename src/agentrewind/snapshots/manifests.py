@@ -94,8 +94,8 @@ def _optional(body: bytes, at: int, size: int) -> tuple[bytes | None, int]:
     data = body[at : at + size]
     if size < e.LEAST or (data[1:2] == e.FILE and size < e.LEAST_OF_FILE):
         raise Malformed("an entry ends too early")
-    if data[1:2] == e.SYMLINK:
-        e.decode(data)
+    if size > (e.LEAST_OF_FILE if data[1:2] == e.FILE else e.LEAST):
+        e.decode(data)  # more than numbers: names, texts
     return data, at + size
 
 

@@ -104,13 +104,14 @@ class _Planner:
     def plan(self) -> Plan:
         differing = sorted(p for p in self._difference.paths if not e.same(self._live.get(p), self._target.get(p)))
         ours = [path for path in differing if self._is_ours(path)]
-        self._standing = frozenset(self._plan.held)
-        wanted = self._regrouped(ours)
         self._anchor(path for path in self._difference.gaps if e.kind_of(self._live.get(path)) in _UNKNOWN)
         self._anchor(gap.path for gap in self._plan.kept if gap.path not in self._held)
         unyielding = frozenset(self._anchors)
         self._anchor(self._plan.held)
         self._yielding = self._anchors - unyielding
+        ours = [path for path in ours if not self._stays_for_what_it_holds(path)]
+        self._standing = frozenset(self._plan.held)
+        wanted = self._regrouped(ours)
         for path in wanted:
             self._decide(path)
         self._plan.remove.reverse()
@@ -128,14 +129,33 @@ class _Planner:
             leader = e.decode(self._target[path]).leader
             if leader in leaders and self._is_within_reach(path):
                 groups.setdefault(leader, []).append(path)
+        apart = [paths for leader, paths in groups.items() if not self._held_with_all_names(leader, paths)]
         own = {
             path: e.with_leader(self._target[path], paths[0] if len(paths) > 1 else "")
-            for paths in groups.values()
+            for paths in apart
             for path in paths
         }
         self._target = Overlaid(self._target, [(path, None, data) for path, data in own.items()])
-        others = [path for path in wanted if path not in own]
+        others = [path for path in wanted if path not in own and path not in self._plan.held]
         return sorted(others + [path for path, data in own.items() if not e.same(self._live.get(path), data)])
+
+    def _stays_for_what_it_holds(self, path: str) -> bool:
+        """A directory that the target hasn't, but in which something is held."""
+        if path not in self._yielding or e.kind_of(self._target.get(path)) == e.DIRECTORY:
+            return False
+        self._hold(path, f"holds something that somebody else wrote: this directory is {LEFT}")
+        return True
+
+    def _held_with_all_names(self, leader: str, paths: list[str]) -> bool:
+        """A linked file is private if one of its names is. Apart from that name its content would go by another id, so
+        all names of such a file stay together.
+        """
+        if not self._target[leader][0] & e.PRIVATE:
+            return False
+        for path in paths:
+            if not e.same(self._live.get(path), self._target[path]):
+                self._hold(path, f"another name of a private file of which one is {LEFT}")
+        return True
 
     def _anchor(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -278,9 +298,6 @@ class _Planner:
         return live is not None and target is not None and e.decode(live).target != e.decode(target).target
 
     def _anchored(self, path: str, after: bytes) -> None:
-        if path in self._yielding:
-            self._hold(path, f"holds something that somebody else wrote: this directory is {LEFT}")
-            return
         why = "holds something that is excluded or could not be read"
         if after:
             self._plan.blocked.append(Gap(path, f"must become something else, but {why}"))
@@ -304,10 +321,10 @@ class _Planner:
         groups = self._groups()
         done: set[str] = set()
         for path in sorted(self._files):
-            leader = e.decode(self._target[path]).leader or path
-            if leader not in done:
-                done.add(leader)
-                self._decide_group(groups.get(leader, (path,)), removed)
+            leader = e.decode(self._target[path]).leader
+            if (leader or path) not in done:
+                done.add(leader or path)
+                self._decide_group(groups[leader] if leader else (path,), removed)
 
     def _groups(self) -> dict[str, tuple[str, ...]]:
         """All names of each linked file of the target, if one of those to be written is linked at all."""

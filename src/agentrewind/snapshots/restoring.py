@@ -12,7 +12,7 @@ from agentrewind.snapshots.access import loosen, set_mode, set_modes
 from agentrewind.snapshots.beneath import sync_file_system
 from agentrewind.snapshots.between import between
 from agentrewind.snapshots.drift import EQUAL, LEFT, MADE_EQUAL, NONE, Drift, Policy, found, with_databases
-from agentrewind.snapshots.intent import Kept, clear_intent, read_intent, write_intent
+from agentrewind.snapshots.intent import Kept, clear_intent, is_pending, write_intent
 from agentrewind.snapshots.manifests import difference
 from agentrewind.snapshots.packs import ObjectDamaged, ObjectMissing
 from agentrewind.snapshots.plan import Difference, Plan, plan
@@ -128,7 +128,7 @@ class Restoring:
         self._drifted: dict[str, Gap] = {}
         self._lost: dict[str, set[str]] = {}
         self._touched = False
-        self._was_pending = read_intent(self._store.directory) is not None
+        self._was_pending = is_pending(self._store.directory)
 
     def run(self) -> RestoreReport:
         """Raises: as `WorkspaceWorld.restore`."""

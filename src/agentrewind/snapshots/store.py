@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from agentrewind.snapshots.encryption import Encryption, Vault
 
 FORMAT = b"agentrewind snapshot store 1\n"
+"""A newer format needs another magic in its packs, too: they say what a store is where this line is damaged."""
+SCAN_CACHE = "scan-cache"
 KEY_EVERY = 64
 KEPT = "kept"
 """Directory of marks: snapshots of runs that somebody saved by hand as well."""
@@ -191,6 +193,7 @@ class Store:
                 (directory / "packs").mkdir(mode=0o700, exist_ok=True)
                 lock = StoreLock.take(directory, holder, root)
                 _clear_half_written(directory)
+                _mend_format(directory)
             budget = Budget(directory / "packs", limits or Limits(), warn)
             return cls(directory, write=write, lock=lock, vault=vault, budget=budget, background=background, by=holder)
         except BaseException as error:
@@ -203,9 +206,32 @@ class Store:
     def _open_keys(self) -> Keys:
         path = self.directory / "key"
         key = read_key(path)
-        if key is None:
-            key = make_key(path) if self.writable else secrets.token_bytes(32)
+        if key is None and self.writable:
+            if self._holds_sealed():
+                self.read_anew()
+                self._budget.say(
+                    f"The key {path} is lost or damaged: private files of the snapshots before now can't be read from"
+                    " the store any more. From now on they are saved under a new key. If you have a copy of the old"
+                    " one, put it back before anything else is saved."
+                )
+            key = make_key(path)
+        elif key is None:
+            key = secrets.token_bytes(32)
         return Keys(key, None if self.vault is None else self.vault.ids)
+
+    def _holds_sealed(self) -> bool:
+        """Whether private contents are kept, of which only the key knows what they are."""
+        return any(
+            row.flags & packs.SEALED
+            for pack in self._packs.numbers()
+            for record, rows, _ in self._packs.scan(pack, 0)
+            if record.kind == packs.OBJECTS
+            for row in rows
+        )
+
+    def read_anew(self) -> None:
+        """Have everything in the workspace read by the next look, also after a crash."""
+        (self.directory / SCAN_CACHE).unlink(missing_ok=True)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -746,8 +772,33 @@ def parameters_of(directory: Path) -> bytes | None:
         raise UsageError(f"{directory}: not a snapshot store: {error}") from error
     kind, rest = mark[: len(FORMAT)], mark[len(FORMAT) :]
     if kind != FORMAT:
-        raise UsageError(f"{directory}: not a snapshot store that this version reads (it says {mark[:60]!r})")
+        rest = _parameters_in(mark)
+        sealed = _packs_sealed(directory)
+        if sealed is None or (sealed and not rest and _other_parameters(directory) is None):
+            raise UsageError(f"{directory}: not a snapshot store that this version reads (it says {mark[:60]!r})")
     return rest if _is_json(rest) else _other_parameters(directory) or rest or None
+
+
+def _parameters_in(mark: bytes) -> bytes:
+    """Those that stand behind a damaged first line."""
+    at = mark.find(b"{")
+    return mark[at:] if at >= 0 else b""
+
+
+def _packs_sealed(directory: Path) -> bool | None:
+    """Whether the packs are encrypted; None where nothing there is a pack of ours."""
+    files = PackFiles(directory / "packs")
+    for pack in files.numbers():
+        for record, _, _ in files.scan(pack, 0):
+            return record.sealed
+    return None
+
+
+def _mend_format(directory: Path) -> None:
+    """Write the line by which a store is known anew, where it is damaged."""
+    parameters = parameters_of(directory)
+    if not read_plain(directory / "format", _MOST_MARK).startswith(FORMAT):
+        write_whole(directory / "format", FORMAT + (parameters or b""), durable=True)
 
 
 def _other_parameters(directory: Path) -> bytes | None:

@@ -40,7 +40,7 @@ from agentrewind.snapshots.restoring import Restoring, rehearse
 from agentrewind.snapshots.rules import PathClass, PathRules
 from agentrewind.snapshots.site import Detection, Site
 from agentrewind.snapshots.site import Durability as Durability  # noqa: PLC0414 (for those who open a world)
-from agentrewind.snapshots.store import Store
+from agentrewind.snapshots.store import Store, of_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -170,8 +170,9 @@ class WorkspaceWorld:
 
     # Saving
 
-    def snapshot(self, label: str = "") -> Snapshot:
-        """Save the present state; the same snapshot as before, and nothing written, where nothing has changed.
+    def snapshot(self, label: str = "", *, own: bool = False) -> Snapshot:
+        """Save the present state; the same snapshot as before, and nothing written, where nothing has changed, unless
+        it is to be an entry of its `own`.
 
         Raises:
             StorageFull: nothing was added; earlier snapshots are as they were.
@@ -180,7 +181,7 @@ class WorkspaceWorld:
         """
         self._must_write()
         self._site.follow_root(make=False)
-        snapshot = self._site.save(label)
+        snapshot = self._site.save(label, own=own)
         if self._site.durability == "power":
             self.sync()
         return snapshot
@@ -234,6 +235,12 @@ class WorkspaceWorld:
             with contextlib.suppress(SnapshotDamaged):
                 found.append(self._store.snapshot(name))
         return tuple(found)
+
+    def by_hand(self, snapshot: SnapshotId) -> bool:
+        """Whether somebody asked for it, and neither a run nor a restore saved it by itself."""
+        found = self.find(snapshot)
+        of_a_run = of_run(self._store.made_by(found.id)) and found.id not in self._store.kept()
+        return not (of_a_run or found.automatic)
 
     def fingerprint(self, snapshot: SnapshotId) -> str:
         return self.find(snapshot).fingerprint

@@ -72,6 +72,12 @@ class SnapshotContract:
 
     crash_points: ClassVar[str | None] = None
     """The beginning of the names of the crash points that the backend passes; None if it has none."""
+    before_writing: ClassVar[str | None] = None
+    """The crash point that is passed when a file was looked at for the last time and its new bytes are about to be
+    written; None where the backend has none, and says nothing about processes that have files open.
+    """
+    reads_back: ClassVar[bool] = False
+    """Whether the backend reads back what it saved of what it is about to overwrite or remove."""
 
     @abstractmethod
     def open_world(self, root: Path, store: Path) -> World:
@@ -559,6 +565,52 @@ class SnapshotContract:
             with pytest.raises(SnapshotDamaged):
                 world.restore(target.id)
         assert describe(root) == before
+
+    def test_what_is_removed_can_be_read_back(self, root: Path) -> None:
+        if not self.reads_back:
+            pytest.skip("this backend doesn't promise that")
+        data = os.urandom(3 << 20)
+        with self.opened(root) as world:
+            target = world.snapshot()
+            (root / "large").write_bytes(data)
+            world.snapshot()
+        self.damage(root.parent / "store")
+        with self.opened(root) as world:
+            try:
+                live = world.restore(target.id).live
+            except AgentRewindError:
+                live = None
+            if not (root / "large").exists():
+                assert live is not None
+                with contextlib.suppress(AgentRewindError):
+                    world.restore(live)
+        assert (root / "large").exists(), "it was removed, and can't be brought back"
+        assert (root / "large").read_bytes() == data
+
+    def test_what_a_process_stores_that_has_the_file_open_is_kept(self, root: Path) -> None:
+        if self.before_writing is None:
+            pytest.skip("this backend doesn't promise that")
+        (root / "a").write_text("before the step")
+        with self.opened(root) as world:
+            target = world.snapshot()
+            (root / "a").write_text("after the step.")
+            with (root / "a").open("r+b", buffering=0) as file:
+
+                def somebody_stores() -> None:
+                    crashpoints.disarm()
+                    file.write(b"the only copy..")
+
+                crashpoints.arm(self.before_writing, somebody_stores)
+                try:
+                    with contextlib.suppress(AgentRewindError):
+                        world.restore(target.id)
+                finally:
+                    crashpoints.disarm()
+            found = [(root / "a").read_bytes()]
+            for snapshot in world.snapshots():
+                world.restore(snapshot.id)
+                found.append((root / "a").read_bytes())
+        assert b"the only copy.." in found
 
     def test_a_second_writer_is_refused(self, root: Path) -> None:
         with self.opened(root), pytest.raises(Busy):

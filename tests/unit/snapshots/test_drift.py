@@ -171,6 +171,47 @@ def test_only_the_name_of_a_linked_file_is_kept(root: Path, world: WorkspaceWorl
     assert set(told(report)) == {"b"}
 
 
+def test_the_names_of_a_private_file_stay_together(root: Path, world: WorkspaceWorld) -> None:
+    (root / ".env").write_text("first")
+    os.link(root / ".env", root / "a")
+    first = world.snapshot().id
+    (root / "a").unlink()
+    (root / ".env").unlink()
+    world.snapshot()
+    (root / ".env").write_text("by a person")
+    report = world.restore(first, keep_drift=True)
+    assert {gap.path for gap in report.kept} == {".env", "a"}
+    assert [path.name for path in root.iterdir()] == [".env"]
+    world.restore(first)
+    assert (root / "a").samefile(root / ".env")
+
+
+def test_the_first_name_of_a_file_comes_back_alone(root: Path, world: WorkspaceWorld) -> None:
+    (root / "a").write_text("first")
+    os.link(root / "a", root / "b")
+    first = world.snapshot().id
+    (root / "a").unlink()
+    world.snapshot()
+    (root / "b").write_text("by a person")
+    world.restore(first, keep_drift=True)
+    assert ((root / "a").read_text(), (root / "b").read_text()) == ("first", "by a person")
+
+
+def test_the_names_of_a_file_are_one_file_without_the_name_that_is_kept(root: Path, world: WorkspaceWorld) -> None:
+    (root / "a").write_text("first")
+    for name in ("b", "c"):
+        os.link(root / "a", root / name)
+    first = world.snapshot().id
+    for name in ("a", "b", "c"):
+        (root / name).unlink()
+    world.snapshot()
+    (root / "a").write_text("by a person")
+    world.restore(first, keep_drift=True)
+    assert (root / "a").read_text() == "by a person"
+    assert (root / "b").samefile(root / "c")
+    assert (root / "c").read_text() == "first"
+
+
 def test_a_directory_whose_mode_a_person_set_keeps_it(root: Path, world: WorkspaceWorld) -> None:
     (root / "d").mkdir(mode=0o755)
     (root / "d" / "a").write_text("first")
