@@ -49,4 +49,6 @@ def ending_in_order() -> Iterator[None]:
         yield
     finally:
         for number in mine:
-            signal.signal(number, usual[number])
+            # The process is ending: a second one must not kill it. A handler would not do, as the interpreter sets it
+            # back while it shuts down.
+            signal.signal(number, signal.SIG_IGN if came and number in ENDING else usual[number])
