@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import select
@@ -10,10 +11,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 OUTPUT_LIMIT = 100_000
 """How many bytes of a command's output are kept by default."""
@@ -132,6 +135,9 @@ def _encoded(command: str) -> bytes:
         return command.encode("utf-8", "replace")
 
 
+_INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
 def _run(
     words: list[bytes | str], cwd: Path, environ: dict[str, str], timeout_s: float | None, kept: _Kept
 ) -> tuple[int, bool]:
@@ -140,20 +146,50 @@ def _run(
     source, sink = os.pipe()
     try:
         try:
-            process = subprocess.Popen(
-                words,
-                cwd=cwd,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                start_new_session=True,
-            )
+            # A Ctrl-C while it is being started would leave it running with nobody who knows it.
+            with _interruptions_held() as held:
+                process = subprocess.Popen(
+                    words,
+                    cwd=cwd,
+                    env=environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=sink,
+                    stderr=sink,
+                    start_new_session=True,
+                )
+                running = _Running(process, source, kept)
         finally:
             os.close(sink)
-        return _Running(process, source, kept).finish(timeout_s)
+        return running.finish(timeout_s, held)
     finally:
         os.close(source)
+
+
+def _hold(
+    held: list[Callable[[], object]],
+    handler: Callable[[int, FrameType | None], object],
+    number: int,
+    frame: FrameType | None,
+) -> None:
+    held.append(functools.partial(handler, number, frame))
+
+
+@contextlib.contextmanager
+def _interruptions_held() -> Iterator[list[Callable[[], object]]]:
+    """Inside, what handles Ctrl-C and its like isn't called; the list holds the calls to make up for afterwards."""
+    held: list[Callable[[], object]] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield held
+        return
+    usual = {number: signal.getsignal(number) for number in _INTERRUPTIONS}
+    mine = {number: handler for number, handler in usual.items() if callable(handler)}
+    for number, handler in mine.items():
+        signal.signal(number, functools.partial(_hold, held, handler))
+    try:
+        yield held
+    finally:
+        for number, handler in mine.items():
+            signal.signal(number, handler)
 
 
 class _Running:
@@ -170,9 +206,11 @@ class _Running:
         except (OSError, AttributeError):  # an old kernel, a sandbox or another system: we ask every 20 ms
             self._pidfd = -1
 
-    def finish(self, timeout_s: float | None) -> tuple[int, bool]:
-        """Wait for the end: (exit code, whether we had to end it)."""
+    def finish(self, timeout_s: float | None, held: Sequence[Callable[[], object]] = ()) -> tuple[int, bool]:
+        """Wait for the end: (exit code, whether we had to end it). `held` is called first; where it raises, we end."""
         try:
+            for call in held:
+                call()
             ended = self._pump_until_ended(timeout_s)
             if not ended:
                 self._end()
