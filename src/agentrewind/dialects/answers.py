@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import ProviderError
 from agentrewind.dialects import sse
+from agentrewind.dialects.base import Reply
 
 _SHOWN = 300
 """How many characters of an answer stand in an error."""
 MAX_DEPTH = 100
 """How deep an answer may be nested; a journal takes twice as much, with what stands around it."""
+
+
+def read(body: bytes, *, stream: bool, assembled: Callable[[bytes], Json], reply: Callable[[Json], Reply]) -> Reply:
+    """An answer of one dialect: `assembled` makes one object of a stream, `reply` reads such an object.
+
+    A plain answer to a streamed request is understood too.
+
+    Raises:
+        ProviderError: it isn't one.
+    """
+    is_plain = not stream or body.lstrip()[:1] == b"{"
+    try:
+        return reply(plain(body) if is_plain else assembled(body))
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # JSON, but not in the shape of an answer
+        raise ProviderError(f"The provider's answer has an unknown shape ({error}): {shown(body)}") from error
 
 
 def plain(body: bytes) -> Json:

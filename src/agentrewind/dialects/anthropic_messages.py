@@ -14,7 +14,7 @@ from agentrewind.core.edits import Message
 from agentrewind.core.errors import ProviderError
 from agentrewind.core.records import Usage
 from agentrewind.core.tools import ToolSpec
-from agentrewind.dialects import answers, message_events, sse
+from agentrewind.dialects import answers, message_events, requests, sse
 from agentrewind.dialects.base import MemoryRole, Reply, ToolCall, listed
 
 VOLATILE_VERSION = 1
@@ -45,17 +45,10 @@ class AnthropicMessages:
         return method.upper() == "POST" and path.partition("?")[0].rstrip("/").endswith("/v1/messages")
 
     def problems_with(self, body: Json) -> str | None:
-        if not isinstance(body, dict):
-            return "the request body is not a JSON object"
-        messages = body.get("messages")
-        if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-            return "`messages` is not a list of objects"
-        if not messages:
-            return "`messages` is empty"
-        if not isinstance(body.get("tools") or [], list):
-            return "`tools` is not a list"
-        odd = next((index for index, message in enumerate(messages) if not _is_regular(message)), None)
-        return None if odd is None else f"`messages[{odd}]` is not in the form of this dialect"
+        problem = requests.list_problem(body)
+        if problem is not None:
+            return problem
+        return requests.tools_problem(body) or requests.form_problem("messages", body["messages"], _is_regular)
 
     def model(self, body: Json) -> str:
         return str(body.get("model") or "")
@@ -83,10 +76,8 @@ class AnthropicMessages:
         return list(body.get("tools") or [])
 
     def with_tools(self, body: Json, specs: Sequence[ToolSpec]) -> Json:
-        declared = self.tools(body)
-        names = [tool.get("name") for tool in declared if isinstance(tool, dict)]
-        missing = [spec for spec in specs if spec.name not in names]
-        return {**body, "tools": [*declared, *map(_declaration, missing)]} if missing else body
+        names = [tool.get("name") for tool in self.tools(body) if isinstance(tool, dict)]
+        return requests.with_declared(body, specs, names, _declaration)
 
     def params(self, body: Json) -> Json:
         found = {key: value for key, value in body.items() if key not in ("model", "messages", "tools", "metadata")}
@@ -102,13 +93,7 @@ class AnthropicMessages:
         return {"role": message.get("role"), "content": _canonical_content(message.get("content"))}
 
     def parse(self, body: bytes, *, stream: bool) -> Reply:
-        """See `Dialect`. A plain answer to a streamed request is understood too."""
-        plain = not stream or body.lstrip()[:1] == b"{"
-        try:
-            return _reply(answers.plain(body) if plain else message_events.assembled(body))
-        except (AttributeError, LookupError, TypeError, ValueError) as error:  # JSON, but not in the shape of an answer
-            shown = answers.shown(body)
-            raise ProviderError(f"The provider's answer has an unknown shape ({error}): {shown}") from error
+        return answers.read(body, stream=stream, assembled=message_events.assembled, reply=_reply)
 
     def render(self, response: Json, *, stream: bool) -> bytes:
         if stream:
@@ -253,10 +238,7 @@ def _canonical_content(content: Json) -> Json:
     if not isinstance(content, list):
         return content or ""
     blocks = [_canonical_block(block) for block in content if not _is_volatile(block)]
-    only = blocks[0] if len(blocks) == 1 else None
-    if isinstance(only, dict) and only.keys() == {"type", "text"} and only["type"] == "text":
-        return only["text"]
-    return blocks or ""
+    return requests.only_text(blocks) if blocks else ""
 
 
 def _is_volatile(block: Json) -> bool:

@@ -11,7 +11,7 @@ from agentrewind.core.edits import Message
 from agentrewind.core.errors import ProviderError
 from agentrewind.core.records import Usage
 from agentrewind.core.tools import ToolSpec
-from agentrewind.dialects import answers, sse
+from agentrewind.dialects import answers, requests, sse
 from agentrewind.dialects.base import MemoryRole, Reply, ToolCall, listed
 
 VOLATILE_VERSION = 1
@@ -57,19 +57,12 @@ class OpenAIChat:
         return method.upper() == "POST" and path.partition("?")[0].rstrip("/").endswith("/chat/completions")
 
     def problems_with(self, body: Json) -> str | None:
-        if not isinstance(body, dict):
-            return "the request body is not a JSON object"
-        messages = body.get("messages")
-        if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-            return "`messages` is not a list of objects"
-        if not messages:
-            return "`messages` is empty"
+        problem = requests.list_problem(body)
+        if problem is not None:
+            return problem
         if body.get("n") not in (None, 1):
             return "it asks for several answers at once (`n`), and only one can be gone on from"
-        if not isinstance(body.get("tools") or [], list):
-            return "`tools` is not a list"
-        odd = next((index for index, message in enumerate(messages) if not _is_regular(message)), None)
-        return None if odd is None else f"`messages[{odd}]` is not in the form of this dialect"
+        return requests.tools_problem(body) or requests.form_problem("messages", body["messages"], _is_regular)
 
     def model(self, body: Json) -> str:
         return str(body.get("model") or "")
@@ -94,12 +87,9 @@ class OpenAIChat:
 
     def with_tools(self, body: Json, specs: Sequence[ToolSpec]) -> Json:
         """See `Dialect`. A body in the legacy form (`functions`) can't declare tools too and is left as it is."""
-        declared = self.tools(body)
-        names = {_tool_name(tool) for tool in declared}
-        missing = [spec for spec in specs if spec.name not in names]
-        if not missing or body.get("functions"):
+        if body.get("functions"):
             return body
-        return {**body, "tools": [*declared, *map(_declaration, missing)]}
+        return requests.with_declared(body, specs, {_tool_name(tool) for tool in self.tools(body)}, _declaration)
 
     def params(self, body: Json) -> Json:
         return {key: value for key, value in body.items() if key not in ("model", "messages", "tools")}
@@ -118,14 +108,7 @@ class OpenAIChat:
         return found
 
     def parse(self, body: bytes, *, stream: bool) -> Reply:
-        """See `Dialect`. A plain answer to a streamed request is understood too."""
-        plain = not stream or body.lstrip()[:1] == b"{"
-        try:
-            return _reply(answers.plain(body) if plain else _assembled(body))
-        except (AttributeError, LookupError, TypeError, ValueError) as error:  # JSON, but not in the shape of an answer
-            raise ProviderError(
-                f"The provider's answer has an unknown shape ({error}): {answers.shown(body)}"
-            ) from error
+        return answers.read(body, stream=stream, assembled=_assembled, reply=_reply)
 
     def render(self, response: Json, *, stream: bool) -> bytes:
         if stream:
@@ -215,11 +198,7 @@ def _canonical_content(content: Json) -> Json:
     """A single text part is that text; nothing, an empty text and an empty list are one."""
     if not isinstance(content, list):
         return content
-    parts = [_canonical_part(part) for part in content]
-    only = parts[0] if len(parts) == 1 else None
-    if isinstance(only, dict) and only.keys() == {"type", "text"} and only["type"] == "text":
-        return only["text"]
-    return parts
+    return requests.only_text([_canonical_part(part) for part in content])
 
 
 def _canonical_part(part: Json) -> Json:

@@ -15,7 +15,7 @@ from agentrewind.core.edits import Message
 from agentrewind.core.errors import ProviderError
 from agentrewind.core.records import Usage
 from agentrewind.core.tools import ToolSpec
-from agentrewind.dialects import answers, response_events, sse
+from agentrewind.dialects import answers, requests, response_events, sse
 from agentrewind.dialects.base import MemoryRole, Reply, ToolCall, listed
 
 VOLATILE_VERSION = 1
@@ -84,9 +84,7 @@ class OpenAIResponses:
             return "it is answered in the background (`background`), and the answer is fetched by other requests"
         if not isinstance(body.get("previous_response_id"), str | NoneType):
             return "`previous_response_id` is not text"
-        if not isinstance(body.get("tools") or [], list):
-            return "`tools` is not a list"
-        return _input_problem(body.get("input"))
+        return requests.tools_problem(body) or _input_problem(body.get("input"))
 
     def model(self, body: Json) -> str:
         return str(body.get("model") or "")
@@ -114,10 +112,8 @@ class OpenAIResponses:
         return list(body.get("tools") or [])
 
     def with_tools(self, body: Json, specs: Sequence[ToolSpec]) -> Json:
-        declared = self.tools(body)
-        names = [tool.get("name") for tool in declared if isinstance(tool, dict)]
-        missing = [spec for spec in specs if spec.name not in names]
-        return {**body, "tools": [*declared, *map(_declaration, missing)]} if missing else body
+        names = [tool.get("name") for tool in self.tools(body) if isinstance(tool, dict)]
+        return requests.with_declared(body, specs, names, _declaration)
 
     def params(self, body: Json) -> Json:
         left_out = {"model", "input", "tools", *VOLATILE_PARAMS}
@@ -141,13 +137,7 @@ class OpenAIResponses:
         return found
 
     def parse(self, body: bytes, *, stream: bool) -> Reply:
-        """See `Dialect`. A plain answer to a streamed request is understood too."""
-        plain = not stream or body.lstrip()[:1] == b"{"
-        try:
-            return _reply(answers.plain(body) if plain else response_events.assembled(body))
-        except (AttributeError, LookupError, TypeError, ValueError) as error:  # JSON, but not in the shape of an answer
-            shown = answers.shown(body)
-            raise ProviderError(f"The provider's answer has an unknown shape ({error}): {shown}") from error
+        return answers.read(body, stream=stream, assembled=response_events.assembled, reply=_reply)
 
     def render(self, response: Json, *, stream: bool) -> bytes:
         if stream:
@@ -189,8 +179,7 @@ def _input_problem(given: Json) -> str | None:
         return "`input` is neither text nor a list of objects"
     if not given:
         return "`input` is empty"
-    odd = next((index for index, item in enumerate(given) if not _is_regular(item)), None)
-    return None if odd is None else f"`input[{odd}]` is not in the form of this dialect"
+    return requests.form_problem("input", given, _is_regular)
 
 
 def _is_regular(item: Message) -> bool:
@@ -248,11 +237,7 @@ def _canonical_content(content: Json) -> Json:
     """A single text part is that text, whoever said it; nothing, an empty text and an empty list are one."""
     if not isinstance(content, list):
         return content
-    parts = [_canonical_part(part) for part in content]
-    only = parts[0] if len(parts) == 1 else None
-    if isinstance(only, dict) and only.keys() == {"type", "text"} and only["type"] == "text":
-        return only["text"]
-    return parts
+    return requests.only_text([_canonical_part(part) for part in content])
 
 
 def _canonical_part(part: Json) -> Json:
