@@ -16,7 +16,7 @@ from agentrewind.core.world import World
 from agentrewind.dialects.base import Dialect
 from agentrewind.engine.checkpointer import Log
 from agentrewind.engine.offline import ResumePoint
-from agentrewind.engine.rewinder import Ender, Rewinder
+from agentrewind.engine.rewinder import Ender
 from agentrewind.engine.session import Session
 from agentrewind.engine.threads import common_prefix
 
@@ -44,8 +44,15 @@ class ProgramSession(Session):
         redact: Callable[[Json], Json],
         end_processes: Ender,
     ) -> None:
-        super().__init__(log, world, dialects, budget=budget, offers_rewind=offers_rewind, redact=redact)
-        self._rewinder = Rewinder(log, world, self._checkpointer, budget=budget, end_processes=end_processes)
+        super().__init__(
+            log,
+            world,
+            dialects,
+            budget=budget,
+            offers_rewind=offers_rewind,
+            redact=redact,
+            end_processes=end_processes,
+        )
         self._point: ResumePoint | None = None
         self._before = Continued()
 
@@ -69,7 +76,7 @@ class ProgramSession(Session):
 
         Whatever is not its place is not guessed.
         """
-        dialect = next(item for item in self._dialects if item.matches("POST", path))
+        dialect = self._dialect_of(path)
         if self._point is None or dialect.problems_with(body) is not None:
             return
         point, before, sent = self._point, self._before, list(dialect.messages(body))

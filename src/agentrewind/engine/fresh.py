@@ -38,7 +38,7 @@ from agentrewind.engine.prefix import (
 )
 from agentrewind.engine.processes import Process, descendants, end_all, ticks_now
 from agentrewind.engine.replay import Diverged, Early, Match, Replay
-from agentrewind.engine.rewinder import Rewinder, Wish
+from agentrewind.engine.rewinder import Wish
 from agentrewind.engine.session import SUBMISSION, Inject, Session, jsonable
 from agentrewind.engine.signal import RewindSignal
 from agentrewind.engine.threads import Thread, Threads
@@ -94,14 +94,7 @@ class FreshSession(Session):
             inject=inject,
             memory_role=memory_role,
             redact=redact,
-        )
-        self._rewinder = Rewinder(
-            self._whole,
-            world,
-            self._checkpointer,
-            budget=budget,
             end_processes=self._end_processes,
-            keep_world=keep_world,
         )
         self._contexts = Contexts(self._whole, memory_role, budget)
         self.spared: Callable[[], Collection[int]] = tuple
@@ -249,7 +242,7 @@ class FreshSession(Session):
 
     def call(self, path: str, body: Json, send: Send) -> WireReply:
         """As `Session.call`. Raises: RewindSignal: this process of the agent is over."""
-        dialect = next(item for item in self._dialects if item.matches("POST", path))
+        dialect = self._dialect_of(path)
         with self._guarded():
             recorded = self._recorded(dialect, body) if self._replay is not None else None
         return super().call(path, body, send) if recorded is None else recorded
@@ -334,11 +327,9 @@ class FreshSession(Session):
         response = self._whole.output(step.uid)
         if step.stripped:
             response = dialect.without_calls(response, NAMES)
-        rendered = dialect.render(response, stream=stream)
-        self._hand_over(dialect, thread, dialect.parse(rendered, stream=stream))
+        again = self._again(dialect, thread, response, stream=stream)
         reach(SERVED)
-        kind = "text/event-stream" if stream else "application/json"
-        return WireReply(200, (("content-type", kind),), rendered)
+        return again
 
     def _go_live(self, dialect: Dialect, thread: Thread, match: Match) -> None:
         """Put the conversation and the files where the run goes on; the call itself is `Session.call`'s."""

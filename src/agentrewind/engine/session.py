@@ -37,7 +37,7 @@ from agentrewind.core.wire import Send, WireReply
 from agentrewind.dialects.base import Dialect, MemoryRole, Reply, ToolCall
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.checkpointer import Checkpointer, Log
-from agentrewind.engine.rewinder import Rewinder, Wish
+from agentrewind.engine.rewinder import Ender, Rewinder, Wish, end_descendants
 from agentrewind.engine.signal import RaisedElsewhere
 from agentrewind.engine.threads import Answer, Context, Thread, Threads
 
@@ -75,6 +75,7 @@ class Session:
         inject: `auto` gives the tools to conversations that have tools of their own, so that a title writer is
             left alone.
         memory_role: the role of the message that carries the notes.
+        end_processes: how a rewind ends what the run has left running.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Session:
         inject: Inject = "auto",
         memory_role: MemoryRole = "system",
         redact: Callable[[Json], Json] = lambda content: content,
+        end_processes: Ender = end_descendants,
     ) -> None:
         self._log = log
         self._world = world
@@ -103,7 +105,9 @@ class Session:
         self._threads = Threads()
         self._running: dict[RecordUid, str] = {}
         self._checkpointer = Checkpointer(log, world)
-        self._rewinder = Rewinder(log, world, self._checkpointer, budget=budget, keep_world=keep_world)
+        self._rewinder = Rewinder(
+            log, world, self._checkpointer, budget=budget, end_processes=end_processes, keep_world=keep_world
+        )
         self._next = len(log.tree.nodes) + 1
         self._serve: RecordUid | None = None
         self._tools: tuple[list[Json], MessageId | None, Json] | None = None
@@ -123,6 +127,10 @@ class Session:
         del host
         return not self._ended and any(dialect.matches(method, path) for dialect in self._dialects)
 
+    def _dialect_of(self, path: str) -> Dialect:
+        """The dialect of a request that is wanted."""
+        return next(item for item in self._dialects if item.matches("POST", path))
+
     def call(self, path: str, body: Json, send: Send) -> WireReply:
         """Answer one request of the harness: usually the provider's answer, after a rewind the one from there.
 
@@ -131,7 +139,7 @@ class Session:
         Raises:
             AgentRewindError: the run can't be recorded any more (`broken`).
         """
-        dialect = next(item for item in self._dialects if item.matches("POST", path))
+        dialect = self._dialect_of(path)
         unfit = dialect.problems_with(body)
         if unfit is None:
             body, unfit = self._expanded(dialect, body)
@@ -301,8 +309,7 @@ class Session:
         with self._guarded():
             response = dialect.without_calls(dialect.parse(reply.body, stream=stream).response, NAMES)
             self._log.append(Warned(f"{thread.id}: rewind tools called {self._budget.internal_calls} times in a row."))
-            rendered = dialect.render(response, stream=stream)
-            self._hand_over(dialect, thread, dialect.parse(rendered, stream=stream))
+            rendered = self._rendered(dialect, thread, response, stream=stream)
         return WireReply(reply.status, reply.headers, rendered)
 
     # --- the two tools ------------------------------------------------------------------------------------------------
@@ -480,12 +487,18 @@ class Session:
             return None
         thread.contexts[uid] = Context(len(thread.raw), thread.edits)
         thread.first = uid
-        response = self._log.get(node.ended.output)
-        stream = dialect.streams(body)
+        return self._again(dialect, thread, self._log.get(node.ended.output), stream=dialect.streams(body))
+
+    def _again(self, dialect: Dialect, thread: Thread, response: Json, *, stream: bool) -> WireReply:
+        """A recorded answer as the provider would give it."""
+        kind = "text/event-stream" if stream else "application/json"
+        return WireReply(200, (("content-type", kind),), self._rendered(dialect, thread, response, stream=stream))
+
+    def _rendered(self, dialect: Dialect, thread: Thread, response: Json, *, stream: bool) -> bytes:
+        """The bytes of an answer that isn't the provider's own; the harness gets it."""
         rendered = dialect.render(response, stream=stream)
         self._hand_over(dialect, thread, dialect.parse(rendered, stream=stream))
-        kind = "text/event-stream" if stream else "application/json"
-        return WireReply(200, (("content-type", kind),), rendered)
+        return rendered
 
     def end(self, reason: str, *, ok: bool, answer: str = "") -> None:
         """The last snapshot and the last line. Everything would survive a power loss when this returns."""
