@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentrewind.core.records import RecordUid, ThreadId
+from agentrewind.core.records import Judged, RecordUid, ThreadId
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.core.world import Change
 
@@ -49,18 +49,30 @@ def candidates(tree: RunTree, thread: ThreadId | None = None, limit: int = 80) -
     targets = tree.checkpoints(thread)
     ends = [place[node.uid] for node in targets[1:]] + [len(path)]
     first_with: dict[str, RecordUid] = {}
+    verdicts = _verdicts(path)
     found = [
-        _candidate(tree, path[place[node.uid] : end], len(path) - place[node.uid] - 1, first_with)
+        _candidate(tree, path[place[node.uid] : end], len(path) - place[node.uid] - 1, verdicts[node.uid], first_with)
         for node, end in zip(targets, ends, strict=True)
     ]
     return Listing(tuple(thin(found, limit)), len(found))
 
 
-def _candidate(tree: RunTree, segment: Sequence[Node], age: int, first_with: dict[str, RecordUid]) -> Candidate:
+def _verdicts(path: Sequence[Node]) -> dict[RecordUid, Judged | None]:
+    """The newest verdict before each node, for all of them in one pass."""
+    found: dict[RecordUid, Judged | None] = {}
+    newest: Judged | None = None
+    for node in path:
+        found[node.uid] = newest
+        newest = node.judged or newest
+    return found
+
+
+def _candidate(
+    tree: RunTree, segment: Sequence[Node], age: int, verdict: Judged | None, first_with: dict[str, RecordUid]
+) -> Candidate:
     node = segment[0]
     changes = {change.path: change for step in segment if step.after for change in step.after.changes.items}
     changed = max(len(changes), *(step.after.changes.total if step.after else 0 for step in segment))
-    verdict = tree.progress(node.uid)
     state = tree.states.get(node.began.snapshot) if node.began.snapshot else None
     files = state.fingerprint if state else ""
     same = first_with.setdefault(files, node.uid) if files else node.uid

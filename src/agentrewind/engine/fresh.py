@@ -36,7 +36,7 @@ from agentrewind.engine.prefix import (
     prefix_through,
     without_notes,
 )
-from agentrewind.engine.processes import Process, descendants, end_all, ticks_now
+from agentrewind.engine.processes import Process, end_all, leftovers, ticks_now
 from agentrewind.engine.replay import Diverged, Early, Match, Replay
 from agentrewind.engine.rewinder import Wish
 from agentrewind.engine.session import SUBMISSION, Inject, Session, jsonable
@@ -191,8 +191,10 @@ class FreshSession(Session):
         self._end_processes(self._since)
 
     def _end_processes(self, started_since: int) -> tuple[list[Process], list[Process]]:
-        spared = set(self.spared())
-        return end_all(lambda: [item for item in descendants(os.getpid(), started_since) if item.pid not in spared])
+        spared, begun = set(self.spared()), ticks_now()
+        return end_all(
+            lambda: [item for item in leftovers(os.getpid(), started_since, begun) if item.pid not in spared]
+        )
 
     def end(self, reason: str, *, ok: bool, answer: str = "") -> None:
         """As `Session.end`; a rewind that is written down and not made yet is left for `resume` to settle."""

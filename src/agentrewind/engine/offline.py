@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from agentrewind.core.budgets import UNLIMITED
 from agentrewind.core.crashpoints import named, reach
@@ -23,10 +24,10 @@ from agentrewind.core.records import (
     RunStarted,
     Warned,
 )
-from agentrewind.core.tools import NAMES
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.core.world import RestoreReport, SnapshotId, World
 from agentrewind.engine.checkpointer import Checkpointer, Log
+from agentrewind.engine.prefix import calls_rewind_tool
 from agentrewind.engine.processes import Process, end_all, marked
 from agentrewind.engine.rewinder import Ender, Rewinder, Wish
 
@@ -74,10 +75,9 @@ def settle(log: Log, world: World) -> list[str]:
     Raises:
         StoreError: neither was possible; both states are named, nothing was lost.
     """
-    done: list[str] = []
     intent = log.tree.intent
     if intent is None:
-        return [_finish_restore(world)] if world.pending is not None else done
+        return [_finish_restore(world)] if world.pending is not None else []
     found = _saved(world, "found after a crash")
     ended = _clear(log)
     try:
@@ -101,7 +101,7 @@ def settle(log: Log, world: World) -> list[str]:
         )
     )
     log.sync()
-    done.append(f"Finished the {intent.why} to {intent.target} that a crash had cut off.")
+    done = [f"Finished the {intent.why} to {intent.target} that a crash had cut off."]
     if found != intent.live:
         log.append(Warned(f"What the workspace held after the crash is saved as snapshot {found}."))
         done.append(f"What the workspace held before that is saved as snapshot {found}.")
@@ -164,7 +164,7 @@ def restore_files(log: Log, world: World, uid: RecordUid, *, dry_run: bool = Fal
     report = world.restore(snapshot, dry_run=dry_run)
     reach(FILES_DONE)
     if not dry_run and report.live is not None:
-        log.append(FilesRestored(snapshot, report.live, time.time_ns(), uid, restored=len(report.acts)))
+        _say_restored(log, report, uid)
         log.sync()
     return report
 
@@ -179,25 +179,32 @@ def undo(log: Log, world: World) -> Rewound | FilesRestored:
     if not log.tree.moves:
         raise UsageError("There is nothing to undo: this run has no rewind and no restore.")
     last = log.tree.moves[-1]
-    _clear(log)
     if isinstance(last, Rewound) and last.source is None:
         raise UsageError(
             f"The last rewind (to {last.target}) was made when the run stood at its very beginning; there is no step to"
             " go back to. Its files before it are saved: use `agentrewind snap restore` with snapshot " + last.live
         )
-    if isinstance(last, FilesRestored) or last.source is None:
-        report = world.restore(last.live)
-        event = FilesRestored(
-            last.live, report.live or last.live, time.time_ns(), why="undo", restored=len(report.acts)
-        )
-        log.append(event)
-        log.sync()
-        return event
-    return _undo_rewind(log, world, last, last.source)
+    _clear(log)
+    if isinstance(last, Rewound):
+        return _undo_rewind(log, world, last)
+    event = _say_restored(log, world.restore(last.live), why="undo")
+    log.sync()
+    return event
 
 
-def _undo_rewind(log: Log, world: World, last: Rewound, source: RecordUid) -> Rewound:
-    tree = log.tree
+def _say_restored(
+    log: Log, report: RestoreReport, record: RecordUid | None = None, why: Literal["restore", "undo"] = "restore"
+) -> FilesRestored:
+    """Write down that the files alone were brought to another state."""
+    live = report.live or report.target
+    event = FilesRestored(report.target, live, time.time_ns(), record, why, len(report.acts))
+    log.append(event)
+    return event
+
+
+def _undo_rewind(log: Log, world: World, last: Rewound) -> Rewound:
+    tree, source = log.tree, last.source
+    assert source is not None
     live = _saved(world, "before an undo")
     thread = tree.node(source).began.thread
     intent = RewindIntended(tree.head, source, last.live, live, "", tree.next_branch(), thread, by="person", why="undo")
@@ -292,9 +299,7 @@ def _contents(log: Log, uid: RecordUid) -> tuple[Message, ...]:
 
 def _servable(node: Node) -> bool:
     """An answer can be given again, unless it called a rewind tool (that was dealt with, or is to be asked anew)."""
-    if node.ended is None or node.ended.error is not None or node.ended.output is None:
-        return False
-    return not any(call.split("(", 1)[0] in NAMES for call in node.ended.calls)
+    return node.answered and node.ended is not None and node.ended.output is not None and not calls_rewind_tool(node)
 
 
 def _memory(tree: RunTree, target: RecordUid, note: str | None) -> str:
@@ -321,7 +326,7 @@ def resume(log: Log, world: World, memory: Callable[[str], Message] = system_mes
         report = world.restore(point.snapshot)
         live = report.live
         if report.acts and live is not None:
-            log.append(FilesRestored(point.snapshot, live, time.time_ns(), point.at, restored=len(report.acts)))
+            _say_restored(log, report, point.at)
             done.append(
                 f"Brought {len(report.acts)} paths back to the last checkpoint; what was there is snapshot {live}."
             )

@@ -119,6 +119,16 @@ def of_one_that_stays(process: Process, table: Mapping[int, Process], since: int
     return parent is not None and parent.started < since
 
 
+def leftovers(root: int, since: int, begun: int) -> list[Process]:
+    """The descendants of `root` that were started at tick `since` or later.
+
+    What one that was there before, and stays, has started from tick `begun` on is not among them.
+    """
+    table = {process.pid: process for process in descendants(root)}
+    young = (process for process in table.values() if process.started >= since)
+    return [item for item in young if item.started < begun or not of_one_that_stays(item, table, since)]
+
+
 def end_all(find: Callable[[], list[Process]]) -> tuple[list[Process], list[Process]]:
     """End what `find` names, and look again until it names nothing: (ended, still alive)."""
     ended: list[Process] = []

@@ -16,7 +16,6 @@ from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import AgentRewindError, RewindRefused, StoreError
 from agentrewind.core.memory import tokens
 from agentrewind.core.records import (
-    Failure,
     RecordUid,
     RewindGivenUp,
     RewindIntended,
@@ -27,7 +26,7 @@ from agentrewind.core.records import (
 from agentrewind.core.tree import RunTree
 from agentrewind.core.world import Gap, SnapshotId, World
 from agentrewind.engine.checkpointer import Checkpointer, Log
-from agentrewind.engine.processes import Process, descendants, end_all, of_one_that_stays, ticks_now
+from agentrewind.engine.processes import Process, end_all, leftovers, ticks_now
 
 SAVED = named("rewind.present saved")
 INTENDED = named("rewind.intent written")
@@ -45,13 +44,7 @@ def end_descendants(started_since: int) -> tuple[list[Process], list[Process]]:
     What an older process of the run, which stays, starts from now on is left alone.
     """
     begun = ticks_now()
-
-    def find() -> list[Process]:
-        table = {process.pid: process for process in descendants(os.getpid())}
-        young = (process for process in table.values() if process.started >= started_since)
-        return [item for item in young if item.started < begun or not of_one_that_stays(item, table, started_since)]
-
-    return end_all(find)
+    return end_all(lambda: leftovers(os.getpid(), started_since, begun))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +208,6 @@ class Rewinder:
 
     def _go_back(self, intent: RewindIntended, error: Exception) -> None:
         """After a failed restore: make the files what they were, and say in the journal that it came to nothing."""
-        failure = Failure(type(error).__name__, str(error), "world")
         if self._world.pending is not None:
             try:
                 self._world.restore(intent.live)
@@ -226,6 +218,6 @@ class Rewinder:
                     " stands in the way and run `agentrewind resume`."
                 ) from second
         self._checkpointer.moved(intent.live)
-        self._log.append(Warned(f"rewind to {intent.target} failed: {failure.type}: {failure.message}"))
+        self._log.append(Warned(f"rewind to {intent.target} failed: {type(error).__name__}: {error}"))
         self._log.append(RewindGivenUp(intent.branch, str(error)))
         self._log.sync()
