@@ -243,10 +243,11 @@ class Workspaces(RuleBasedStateMachine):
         for path in {*before, *now, *self.states[target]}:
             wanted = before if path in drift | kept else self.states[target]
             assert _own(now, path) == _own(wanted, path), (path, path in drift, path in kept)
-        linked = {path for path in kept if drift.intersection(self.states[target].get(path, {}).get("links", ()))}
         sealed = {path for path in kept if _is_private_by_a_link(before, path) != _is_private_by_a_link(last, path)}
-        held = drift | linked | sealed
-        explained = held | {path for path in kept if _holds_or_lies_below(path, held)}
+        held = drift | sealed
+        held |= {path for path in kept if _holds_or_lies_below(path, held)}
+        held |= {path for path in kept if _would_lie_in_the_open(self.states[target], path, held)}
+        explained = held | {path for path in kept if _holds_or_lies_below(path, held - {"."})}
         assert kept <= explained, [gap for gap in report.kept if (gap.path or ".") not in explained]
         assert not rehearse or set(planned.acts) == set(report.acts), set(planned.acts) ^ set(report.acts)
         assert not self.world.restore(target, keep_drift=True, since=since).acts
@@ -301,6 +302,13 @@ def _is_private_by_a_link(tree: Tree, path: str) -> bool:
     """Then its content goes by another id, and nobody can tell whether it is the same."""
     names = tree.get(path, {}).get("links", ())
     return isinstance(names, list) and any(".env" in name.split("/") for name in names)
+
+
+def _would_lie_in_the_open(tree: Tree, path: str, held: set[str]) -> bool:
+    """Another name of a private file, of which all names that make it private are held."""
+    names = tree.get(path, {}).get("links", ())
+    private = {name for name in names if ".env" in name.split("/")} if isinstance(names, list) else set()
+    return bool(private) and private <= held
 
 
 def _holds_or_lies_below(path: str, drift: set[str]) -> bool:

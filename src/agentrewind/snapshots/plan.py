@@ -17,7 +17,8 @@ from agentrewind.snapshots.between import Overlaid
 from agentrewind.snapshots.drift import LEFT, NONE
 from agentrewind.snapshots.manifests import below
 from agentrewind.snapshots.reading import inode_of
-from agentrewind.snapshots.scan import SOCKET
+from agentrewind.snapshots.rules import PathClass, PathRules
+from agentrewind.snapshots.scan import SOCKET, class_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _UNKNOWN = frozenset((e.EXCLUDED, e.UNREADABLE))
+_DEFAULT_RULES = PathRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,11 @@ class Plan:
 
 
 class _Planner:
-    def __init__(self, difference: Difference, seen: Seen, held: Drift, caches: Collection[str]) -> None:
+    def __init__(
+        self, difference: Difference, seen: Seen, held: Drift, caches: Collection[str], rules: PathRules
+    ) -> None:
         self._caches = caches
+        self._rules = rules
         self._live, self._target = difference.live, difference.target
         self._difference, self._seen, self._held = difference, seen, held
         self._plan = Plan()
@@ -147,15 +152,18 @@ class _Planner:
         return True
 
     def _held_with_all_names(self, leader: str, paths: list[str]) -> bool:
-        """A linked file is private if one of its names is. Apart from that name its content would go by another id, so
-        all names of such a file stay together.
+        """A linked file is private if one of its names is. Apart from all such names its content would lie in the open,
+        under another id, so then all names of the file stay together.
         """
-        if not self._target[leader][0] & e.PRIVATE:
+        if not self._target[leader][0] & e.PRIVATE or any(map(self._is_private_by_name, paths)):
             return False
         for path in paths:
             if not e.same(self._live.get(path), self._target[path]):
                 self._hold(path, f"another name of a private file of which one is {LEFT}")
         return True
+
+    def _is_private_by_name(self, path: str) -> bool:
+        return class_of(self._rules, path) is PathClass.PRIVATE
 
     def _anchor(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -381,8 +389,14 @@ def is_git_lock(path: str) -> bool:
     return ".git" in parts[:-1] and "hooks" not in parts
 
 
-def plan(difference: Difference, seen: Seen, held: Drift = NONE, caches: Collection[str] = ()) -> Plan:
+def plan(
+    difference: Difference,
+    seen: Seen,
+    held: Drift = NONE,
+    caches: Collection[str] = (),
+    rules: PathRules = _DEFAULT_RULES,
+) -> Plan:
     """What to do to make the present (which `seen` has just seen) equal to the target, but for what is held. `caches`
-    are volatile, although they were saved.
+    are volatile, although they were saved; `rules` say what would be private by its own name.
     """
-    return _Planner(difference, seen, held, caches).plan()
+    return _Planner(difference, seen, held, caches, rules).plan()

@@ -49,7 +49,7 @@ def rehearse(site: Site, name: SnapshotId, policy: Policy, *, accept_incomplete:
         drift = _rehearsed_drift(site, since, seen := site.look(also=also))
         difference = target.compared(seen)
         held = with_databases(drift, seen.entries, difference.target) if policy.keep else NONE
-        todo = plan(difference, seen, held, also)
+        todo = plan(difference, seen, held, also, site.rules)
         more = unsaved(todo, seen.entries, difference.target, same_rules=target.same_rules)
         if more <= also:
             break
@@ -198,7 +198,7 @@ class Restoring:
         reach(_LIVE_SAVED)
         seen = self._site.known
         difference = self._goal.difference(live, seen)
-        return difference, plan(difference, seen, self._held(difference), self._also)
+        return difference, plan(difference, seen, self._held(difference), self._also, self._site.rules)
 
     def _lacking(self, difference: Difference, todo: Plan) -> dict[str, str]:
         """What is to be overwritten or removed and isn't saved, each with why: then it is to be saved once more."""
@@ -282,7 +282,7 @@ class Restoring:
         if site.durability == "power":
             sync_file_system(site.fd)
         after = self._goal.difference_since(site.moved(), seen)
-        left = plan(after, seen, self._held(after), self._also)
+        left = plan(after, seen, self._held(after), self._also, site.rules)
         wrong = [act for act in left.acts if not self._is_declared(act.path, after.live.get(act.path), after.target)]
         if not wrong:
             site.current = self._name

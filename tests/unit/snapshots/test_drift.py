@@ -186,6 +186,27 @@ def test_the_names_of_a_private_file_stay_together(root: Path, world: WorkspaceW
     assert (root / "a").samefile(root / ".env")
 
 
+def test_a_private_name_stands_without_the_other_name_that_is_kept(root: Path, world: WorkspaceWorld) -> None:
+    """Where `a` stood is a directory with something of a person's; `.env` is what it shall be, so it isn't said to be
+    kept, and a third name comes back as another name of it.
+    """
+    (root / "a").write_text("first")
+    for name in (".env", "b"):
+        os.link(root / "a", root / name)
+    first = world.snapshot().id
+    for name in ("a", "b"):
+        (root / name).unlink()
+    (root / "a").mkdir()
+    world.snapshot()
+    (root / "a" / "own").write_text("by a person")
+    report = world.restore(first, keep_drift=True)
+    assert {gap.path for gap in report.kept} == {"a", "a/own"}
+    assert acts(report) == {".env", "b"}
+    assert (root / "b").samefile(root / ".env")
+    assert (root / "b").read_text() == "first"
+    assert (root / "a" / "own").read_text() == "by a person"
+
+
 def test_the_first_name_of_a_file_comes_back_alone(root: Path, world: WorkspaceWorld) -> None:
     (root / "a").write_text("first")
     os.link(root / "a", root / "b")
