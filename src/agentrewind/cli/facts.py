@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from agentrewind.compose.runs import Run
 from agentrewind.core.codec import Json, to_plain
 from agentrewind.core.records import FilesRestored, Judged, Rewound
-from agentrewind.core.tree import Branch, Node, RunTree
+from agentrewind.core.tree import Branch, Node
 from agentrewind.core.world import Changes, Gap, RestoreReport, Snapshot
 
 
@@ -34,18 +36,7 @@ def run_facts(run: Run) -> Json:
         "resumes": tree.resumes,
         "satisfied": verdict.satisfied if verdict else None,
         "total": verdict.total if verdict else None,
-        "usage": usage_facts(tree),
-    }
-
-
-def usage_facts(tree: RunTree) -> Json:
-    usage = tree.usage
-    return {
-        "input": usage.input,
-        "output": usage.output,
-        "cached": usage.cached,
-        "reasoning": usage.reasoning,
-        "usd": usage.usd,
+        "usage": asdict(tree.usage),
     }
 
 

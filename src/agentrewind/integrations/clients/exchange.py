@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
-import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from agentrewind.core.codec import Json
 from agentrewind.core.wire import WireReply
+from agentrewind.integrations.bodies import Unreadable, parsed, written
 
 HttpRequest = Any
 """`httpx.Request` or `httpx2.Request`: two libraries with one shape, neither of which we import."""
@@ -31,41 +29,19 @@ _OF_THE_CONNECTION = frozenset(
     }
 )
 _OF_THE_BYTES = frozenset({"content-encoding", "content-length"})
-_WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """The body of a request isn't JSON: nothing that an interposer could work on."""
 
 
 def body_of(request: HttpRequest) -> Json | Unreadable:
     """The parsed body of a request that was read."""
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    try:
-        return json.loads(_decoded(request.content, encoding))
-    except (ValueError, RecursionError, zlib.error, LookupError):
-        return Unreadable()
-
-
-def _decoded(content: bytes, encoding: str) -> bytes:
-    return content if encoding == "identity" else zlib.decompress(content, _WINDOWS[encoding])
+    return parsed(request.content, request.headers.get("content-encoding", ""))
 
 
 def with_body(request: HttpRequest, body: Json) -> HttpRequest:
     """A copy of the request that carries `body`, uncompressed; all else, time limits included, is as it was."""
     headers = _without(request.headers.multi_items(), _OF_THE_BYTES | {"transfer-encoding"})
     return type(request)(
-        request.method, request.url, headers=headers, content=_encoded(body), extensions=request.extensions
+        request.method, request.url, headers=headers, content=written(body), extensions=request.extensions
     )
-
-
-def _encoded(body: Json) -> bytes:
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:  # half a surrogate pair: only an escape can carry it
-        return json.dumps(body, separators=(",", ":")).encode("ascii")
 
 
 def reply_of(response: HttpResponse) -> WireReply:

@@ -17,10 +17,10 @@ from typing import Any, Self
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import UsageError
 from agentrewind.core.wire import WireReply
+from agentrewind.integrations.bodies import Unreadable
 from agentrewind.integrations.clients.exchange import (
     HttpRequest,
     HttpResponse,
-    Unreadable,
     body_of,
     reply_of,
     response_of,

@@ -14,8 +14,9 @@ import httpx
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentRewindError
 from agentrewind.core.wire import Send, WireReply
+from agentrewind.integrations import bodies
 from agentrewind.integrations.clients import Interposer
-from agentrewind.integrations.proxy import answers, bodies, upstream
+from agentrewind.integrations.proxy import answers, upstream
 from agentrewind.integrations.proxy.callers import Callers
 from agentrewind.integrations.proxy.calls import Call
 from agentrewind.integrations.proxy.client import Client, ClientLeft, Receive, Scope, SendEvent

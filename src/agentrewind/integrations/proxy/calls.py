@@ -10,7 +10,7 @@ from typing import Any
 
 from agentrewind.core.codec import Json
 from agentrewind.core.wire import Send, WireReply
-from agentrewind.integrations.proxy.bodies import written
+from agentrewind.integrations.bodies import written
 from agentrewind.integrations.proxy.client import ClientLeft
 
 Ask = Callable[[bytes], Coroutine[Any, Any, WireReply]]

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mutab
 from typing import Any, TypeVar
 
 from agentrewind.core.wire import WireReply
+from agentrewind.integrations.bodies import TooLarge
 from agentrewind.integrations.proxy import answers
-from agentrewind.integrations.proxy.bodies import TooLarge
 from agentrewind.integrations.proxy.upstream import Headers
 
 Event = MutableMapping[str, Any]

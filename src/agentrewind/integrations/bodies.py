@@ -1,12 +1,10 @@
-"""The body of a request as JSON, and back."""
+"""The body of a request as JSON, and back. Both mounts read and write it alike."""
 
 from __future__ import annotations
 
 import json
 import zlib
 from dataclasses import dataclass
-
-import zstandard
 
 from agentrewind.core.codec import Json
 
@@ -22,33 +20,42 @@ class Unreadable:
     """The body isn't JSON: nothing that an interposer could work on."""
 
 
-def parsed(content: bytes, encoding: str, limit: int) -> Json | Unreadable:
+def parsed(content: bytes, encoding: str, limit: int | None = None) -> Json | Unreadable:
     """The JSON in a body that may be compressed.
 
     Raises:
-        TooLarge: it would be longer than `limit` bytes.
+        TooLarge: it would be longer than `limit` bytes, unpacked.
     """
     try:
         return json.loads(_decoded(content, encoding.strip().lower(), limit))
-    except (ValueError, RecursionError, zlib.error, zstandard.ZstdError, LookupError):
+    except (ValueError, RecursionError, zlib.error, LookupError):
         return Unreadable()
 
 
-def _decoded(content: bytes, encoding: str, limit: int) -> bytes:
+def _decoded(content: bytes, encoding: str, limit: int | None) -> bytes:
     if encoding in ("", "identity"):
         return content
     if encoding == "zstd":
-        with zstandard.ZstdDecompressor().stream_reader(content) as reader:
-            return _checked(reader.read(limit + 1), limit)
+        return _of_zstd(content, limit)
     inflater = zlib.decompressobj(_WINDOWS[encoding])
-    found = _checked(inflater.decompress(content, limit + 1), limit)
+    found = _checked(inflater.decompress(content, 0 if limit is None else limit + 1), limit)
     if not inflater.eof:
         raise ValueError("the compressed body is cut short")
     return found
 
 
-def _checked(content: bytes, limit: int) -> bytes:
-    if len(content) > limit:
+def _of_zstd(content: bytes, limit: int | None) -> bytes:
+    import zstandard  # not before a body needs it: this module is part of `install()`
+
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(content) as reader:
+            return _checked(reader.read(-1 if limit is None else limit + 1), limit)
+    except zstandard.ZstdError as error:
+        raise ValueError("the body is not zstd") from error
+
+
+def _checked(content: bytes, limit: int | None) -> bytes:
+    if limit is not None and len(content) > limit:
         raise TooLarge
     return content
 
