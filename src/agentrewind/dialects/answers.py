@@ -109,6 +109,11 @@ def checked(payload: Json) -> Json:
     return payload
 
 
+def openai_refusal(text: str, code: str) -> Json:
+    """An error body in both dialects of OpenAI."""
+    return {"error": {"message": text, "type": "invalid_request_error", "param": None, "code": code}}
+
+
 def check(what: str, value: Json, *types: type) -> None:
     """Pass where `value` is of one of these types.
 

@@ -112,6 +112,11 @@ class AnthropicMessages:
             left["stop_reason"] = "end_turn"
         return left
 
+    def refusal(self, text: str, code: str) -> Json:
+        """See `Dialect`; this provider has no codes."""
+        del code
+        return {"type": "error", "error": {"type": "invalid_request_error", "message": text}}
+
     def memory(self, text: str, role: MemoryRole) -> Message:
         """A user message whatever the role: the system prompt stands outside of the list."""
         del role

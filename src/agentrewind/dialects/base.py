@@ -116,6 +116,9 @@ class Dialect(Protocol):
     def without_calls(self, response: Json, names: frozenset[str]) -> Json:
         """The response with every call of these tools taken out (and a valid rest)."""
 
+    def refusal(self, text: str, code: str) -> Json:
+        """The body of an answer with status 400 that says this, as the provider writes it: a client shows `text`."""
+
     def memory(self, text: str, role: MemoryRole) -> Message: ...
 
     def user(self, text: str) -> Message: ...

@@ -118,6 +118,9 @@ class OpenAIChat:
     def without_calls(self, response: Json, names: frozenset[str]) -> Json:
         return {**response, "choices": [_without(choice, names) for choice in response["choices"]]}
 
+    def refusal(self, text: str, code: str) -> Json:
+        return answers.openai_refusal(text, code)
+
     def memory(self, text: str, role: MemoryRole) -> Message:
         return {"role": role, "content": text}
 

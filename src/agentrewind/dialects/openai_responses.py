@@ -153,6 +153,9 @@ class OpenAIResponses:
                 output.append(item)
         return {**response, "output": output[::-1]}
 
+    def refusal(self, text: str, code: str) -> Json:
+        return answers.openai_refusal(text, code)
+
     def memory(self, text: str, role: MemoryRole) -> Message:
         return {"type": "message", "role": role, "content": text}
 

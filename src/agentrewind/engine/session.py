@@ -153,7 +153,7 @@ class Session:
             thread.seeded = self._seeded if thread.id == MAIN_THREAD else frozenset()
             self._quiet.notify_all()
             if thread.ended:
-                return _refused_call(thread.id)
+                return _refused_call(dialect, thread.id)
             served = self._served(thread, dialect, body)
         if served is not None:
             return served
@@ -552,9 +552,9 @@ def _began_after(thread: Thread, target: RecordUid) -> bool:
     return thread.first is not None and thread.first > target
 
 
-def _refused_call(thread: ThreadId) -> WireReply:
+def _refused_call(dialect: Dialect, thread: ThreadId) -> WireReply:
     text = f"agentrewind: this conversation ({thread}) was ended by a rewind of the run to a point before it began."
-    body = canonical({"error": {"message": text, "type": "agentrewind_thread_ended", "code": None, "param": None}})
+    body = canonical(dialect.refusal(text, "agentrewind_thread_ended"))
     return WireReply(400, (("content-type", "application/json"),), body)
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -216,6 +217,13 @@ class DialectContract:
         assert repr(results).index("one") < repr(results).index("two")
         assert dialect.problems([dialect.user("x"), *said, *results]) == []
         assert dialect.results(self._parsed(TEXT, ()).messages, {}) == []
+
+    @BOTH
+    def test_a_refusal_is_an_error_that_says_why(self, *, stream: bool) -> None:
+        dialect = self.dialect()
+        body = json.dumps(dialect.refusal("that was ended", "code")).encode("ascii")
+        with pytest.raises(ProviderError, match="that was ended"):
+            dialect.parse(body, stream=stream)
 
     @pytest.mark.parametrize("role", ["system", "user"])
     def test_the_memory_may_stand_after_results(self, role: str) -> None:
