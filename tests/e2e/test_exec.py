@@ -507,6 +507,7 @@ def test_fifty_conversations_at_once_are_kept_apart(here: Place):
         (("--workspace", "{missing}"), "no directory"),
         (("--strategy", "hope"), "hope"),
         (("--base-url", "localhost:8000"), "not the URL"),
+        (("--base-url", ""), "not the URL"),
         (("--resume", "nothing"), "no run"),
     ],
 )
@@ -665,7 +666,7 @@ def test_a_killed_proxy_is_settled_and_a_program_with_its_history_goes_on_as_if_
         assert here.cli("log", "last").returncode == 0
         assert here.json("runs")[0]["state"] == "interrupted"
         found = json.loads(here.cli("check", "last", "--json").stdout)["problems"]
-        assert all("never settled; `agentrewind resume` does that" in problem for problem in found), found
+        assert all("never settled; whatever changes this run next does that" in problem for problem in found), found
         again = here.cli("exec", "--base-url", model.base_url, "--resume", "last", "--", *words)
     assert again.returncode == 0, again.stderr
     assert again.stdout == "In order.\n"

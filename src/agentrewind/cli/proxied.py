@@ -81,13 +81,20 @@ def beginning(
     workspace = workspace_path(options["workspace"], home, allow_home=options["allow_home"])
     settings = ProxiedSettings(
         tuple(command),
-        options["base_url"] or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or OPENAI,
+        _base_url(options["base_url"]),
         os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC,
         options["strategy"],
         options["check"],
         options["max_rewinds"],
     )
     return begun(home, settings, workspace, port=port, watcher=watcher)
+
+
+def _base_url(given: str | None) -> str:
+    """The endpoint that was named, be it the empty text of an unset variable: that is refused, not replaced."""
+    if given is not None:
+        return given
+    return os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or OPENAI
 
 
 def _refuse_with_resume(ctx: click.Context) -> None:

@@ -190,7 +190,7 @@ def begun_again(
     if run.state == "done":
         raise UsageError(f"The run {run.id} has ended well; there is nothing to go on with.")
     settings = recorded(run)
-    settings = replace(settings, command=tuple(command), base_url=base_url or settings.base_url)
+    settings = replace(settings, command=tuple(command), base_url=settings.base_url if base_url is None else base_url)
     if "[redacted " in settings.base_url:
         raise UsageError("The address of the model held a secret, which isn't kept; say it again with --base-url.")
     recording = _Recording.of(settings, run.workspace, environ, watcher, port)

@@ -118,7 +118,7 @@ class Rewinder:
         Raises:
             RewindRefused: it was not made; files and context are where they were.
             StoreError: it was not made, and the files could not be brought back to where they were; the journal
-                keeps the intent, and `agentrewind resume` settles it.
+                keeps the intent, and whatever changes the run next settles it.
         """
         begun = time.perf_counter()
         return self.carry_out(self.intend(wish), memory=memory, ended_threads=ended_threads, begun=begun)
@@ -215,7 +215,7 @@ class Rewinder:
                 raise StoreError(
                     f"A rewind failed half-way ({error}) and the files could not be brought back ({second}). Both"
                     f" states are saved: {intent.live} is what was there, {intent.snapshot} the target. Free what"
-                    " stands in the way and run `agentrewind resume`."
+                    " stands in the way; what changes this run next (`agentrewind undo`, going on with it) settles it."
                 ) from second
         self._checkpointer.moved(intent.live)
         self._log.append(Warned(f"rewind to {intent.target} failed: {type(error).__name__}: {error}"))

@@ -150,7 +150,8 @@ class _JournalCheck:
             yield Problem(
                 path.name,
                 offset,
-                f"a rewind to {self.tree.intent.target} was begun and never settled; `agentrewind resume` does that",
+                f"a rewind to {self.tree.intent.target} was begun and never settled; whatever changes this run next"
+                " does that, be it to go on with it or to undo that rewind",
             )
 
     def _line(self, line: Line) -> Iterator[str]:
