@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 
 from agentrewind.compose.runs import Run
 from agentrewind.core.codec import Json, to_plain
+from agentrewind.core.cost import Cost
 from agentrewind.core.records import FilesRestored, Judged, Rewound
 from agentrewind.core.tree import Branch, Node
 from agentrewind.core.world import Changes, Gap, RestoreReport, Snapshot
@@ -36,8 +37,43 @@ def run_facts(run: Run) -> Json:
         "resumes": tree.resumes,
         "satisfied": verdict.satisfied if verdict else None,
         "total": verdict.total if verdict else None,
-        "usage": asdict(tree.usage),
+        "usage": usage_facts(run),
     }
+
+
+def usage_facts(run: Run) -> Json:
+    """The sums of what is known, and of how many calls it isn't."""
+    total = run.cost().total
+    return {
+        "input": total.input,
+        "output": total.output,
+        "cached": total.cached,
+        "cache_write": total.cache_write,
+        "reasoning": total.reasoning,
+        "usd": total.usd,
+        "uncounted": total.uncounted,
+        "unpriced": total.unpriced,
+    }
+
+
+def cost_facts(run: Run) -> Json:
+    """What a run took, and of which parts of it that isn't known."""
+    cost = run.cost()
+    return {
+        "run": run.id,
+        "total": _cost(cost.total),
+        "retained": _cost(cost.retained),
+        "abandoned": _cost(cost.abandoned),
+        "branches": {branch: _cost(of) for branch, of in cost.branches.items()},
+        "models": {model: _cost(of) for model, of in cost.models.items()},
+        "price_tables": list(cost.tables),
+        "unpriced": cost.unknown,
+    }
+
+
+def _cost(cost: Cost) -> Json:
+    facts = {item.name: getattr(cost, item.name) for item in fields(Cost) if item.name != "spent"}
+    return {name: round(value, 3) for name, value in facts.items()} | {"usd": cost.usd}
 
 
 def tree_facts(run: Run) -> Json:

@@ -18,6 +18,7 @@ COMMANDS = {
     "log": "Show the tree of a run: branches, checkpoints, rewinds.",
     "show": "Show one step: what went in, what came out, what changed.",
     "diff": "Compare files and messages of two steps.",
+    "cost": "Show what runs took: calls, tokens, dollars, time.",
     "candidates": "List the checkpoints that one can go back to.",
     "restore": "Bring the files back to a checkpoint.",
     "undo": "Take back the last rewind or restore.",

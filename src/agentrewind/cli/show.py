@@ -27,6 +27,7 @@ from agentrewind.cli.text import (
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.codec import Json
 from agentrewind.core.edits import Message
+from agentrewind.core.records import NodeEnded
 from agentrewind.core.tree import Node
 
 INDENT = 2
@@ -84,9 +85,22 @@ def _head(node: Node, console: Console) -> None:
     if ended is not None:
         parts.append(duration(ended.latency_ms / 1000))
         if node.is_llm:
-            usage = ended.usage
-            parts.append(f"{usage.input:,} tokens in ({usage.cached:,} cached), {usage.output:,} out")
+            parts += _usage(ended)
     console.print(Text(", ".join(parts), style="dim"))
+
+
+def _usage(ended: NodeEnded) -> list[str]:
+    """Its tokens and its price, or that they aren't known."""
+    usage = ended.usage
+    if ended.error is not None:
+        return []
+    if not usage.known:
+        return ["tokens unknown"]
+    cached = [f"{usage.cached:,} cached", *([f"{usage.cache_write:,} written"] if usage.cache_write else [])]
+    thought = f" ({usage.reasoning:,} thought)" if usage.reasoning else ""
+    tokens = f"{usage.input:,} tokens in ({', '.join(cached)}), {usage.output:,} out{thought}"
+    price = f"${usage.usd:.6f}" if usage.usd is not None else "price unknown"
+    return [tokens, f"{price} ({printable(ended.priced)})" if ended.priced else price]
 
 
 def _messages(run: Run, node: Node, console: Console, *, every: bool) -> None:

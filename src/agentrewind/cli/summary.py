@@ -7,6 +7,7 @@ from rich.text import Text
 from agentrewind.cli.text import one_line, plural, printable
 from agentrewind.compose.home import LAST
 from agentrewind.compose.runs import Run
+from agentrewind.core.cost import calls_cost
 from agentrewind.core.tree import RunTree
 
 STYLES = {
@@ -41,14 +42,14 @@ def goes_on(run: Run, ref: str = LAST) -> str:
 
 def totals(tree: RunTree) -> str:
     """`14 model calls, 9 commands, 1 rewind, 5,210 tokens in, 300 out`."""
-    calls = sum(node.is_llm for node in tree.nodes.values())
-    usage = tree.usage
-    parts = [plural(calls, "model call"), plural(len(tree.nodes) - calls, "tool call"), plural(tree.rewinds, "rewind")]
+    cost = calls_cost(tree.nodes.values())
+    parts = [plural(cost.calls, "model call"), plural(cost.tools, "tool call"), plural(tree.rewinds, "rewind")]
     if tree.resumes:
         parts.append(plural(tree.resumes, "resume"))
-    parts.append(f"{usage.input:,} tokens in, {usage.output:,} out")
-    if usage.usd is not None:
-        parts.append(f"${usage.usd:.4f}")
+    more = "+" if cost.uncounted else ""
+    parts.append(f"{cost.input:,}{more} tokens in, {cost.output:,}{more} out")
+    if cost.usd is not None:
+        parts.append(f"${cost.usd:.4f}{'+' if cost.unpriced else ''}")
     return ", ".join(parts)
 
 

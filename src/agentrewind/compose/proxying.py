@@ -13,6 +13,7 @@ from pathlib import Path
 from agentrewind.compose.agents import Watcher
 from agentrewind.compose.continuing import continued
 from agentrewind.compose.home import Home
+from agentrewind.compose.pricing import Priced
 from agentrewind.compose.program import ProgramSession
 from agentrewind.compose.recording import DIALECTS, Watched, checked_command, created, header, submitted
 from agentrewind.compose.runs import INTERRUPTED, PROGRAM, Run, settle
@@ -284,7 +285,7 @@ class _Recording:
 
         below = os.getpid() if self.settings.command else None
         return ProgramSession(
-            Watched(log, happened),
+            Priced(Watched(log, happened)),
             world,
             DIALECTS,
             budget=Budget(rewinds=self.settings.max_rewinds),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agentrewind import __version__
 from agentrewind.compose.home import Home, new_run_id, slug
+from agentrewind.compose.pricing import Priced
 from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentRewindError, UsageError
@@ -102,7 +103,7 @@ def recorder(
 ) -> Session:
     """The interposer of one run."""
     return kind(
-        log,
+        Priced(log),
         world,
         DIALECTS,
         budget=Budget(rewinds=max_rewinds),

@@ -16,6 +16,7 @@ from agentrewind.compose.places import workspace_path
 from agentrewind.compose.secret import redactor
 from agentrewind.compose.worlds import Progress, open_world
 from agentrewind.core.codec import Json
+from agentrewind.core.cost import RunCost, costs
 from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentRewindError, Busy, JournalError, StoreError, UnknownRecord, UsageError
 from agentrewind.core.records import FilesRestored, MessageId, RecordUid, Rewound, RunEnded, RunStarted
@@ -88,6 +89,10 @@ class Run:
         if self.tree.ended.ok:
             return "done"
         return "interrupted" if self.tree.ended.reason == INTERRUPTED else "failed"
+
+    def cost(self) -> RunCost:
+        """What it has taken so far."""
+        return costs(self._log.events)
 
     @property
     def of_program(self) -> bool:

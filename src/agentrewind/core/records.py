@@ -64,23 +64,24 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call; `usd` where a price table knows the model."""
+    """Tokens of one call; `usd` where a price table knows the model.
+
+    `input` holds all that was read: also what came from the provider's cache and what was written to it.
+    """
 
     input: int = 0
     output: int = 0
     cached: int = 0
     reasoning: int = 0
     usd: float | None = None
+    cache_write: int = 0
+    cache_write_1h: int = 0
+    """Of `cache_write`, what is to stay for an hour: it costs more."""
 
-    def __add__(self, other: Usage) -> Usage:
-        usd = None if self.usd is None and other.usd is None else (self.usd or 0.0) + (other.usd or 0.0)
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cached + other.cached,
-            self.reasoning + other.reasoning,
-            usd,
-        )
+    @property
+    def known(self) -> bool:
+        """Whether the server said how many there were: an answer without any doesn't exist."""
+        return self.input > 0 or self.output > 0
 
 
 # --- events: the lines of a journal -----------------------------------------------------------------------------------
@@ -138,6 +139,8 @@ class NodeBegan:
     tool: ToolInput | None = None
     raw_length: int = 0
     """llm: how many messages the harness itself sent (edits not applied)."""
+    looked_ms: float = 0.0
+    """How long looking at the world took where it was as before; else its `Snapshotted` says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,8 @@ class NodeEnded:
     """llm: the tool calls in short, as `name(first argument…)`."""
     note: str = ""
     """What the interposer did with it, e.g. that sibling calls were not executed because of a commit."""
+    priced: str = ""
+    """llm: which table gave `usage.usd`, with its version and the model in it; else why there is no price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +217,8 @@ class Rewound:
     memory_tokens: int = 0
     took_ms: float = 0.0
     at_ns: int = 0
+    restore_ms: float = 0.0
+    """Of `took_ms`, what bringing the files back took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +248,7 @@ class FilesRestored:
     record: RecordUid | None = None
     why: Literal["restore", "undo"] = "restore"
     restored: int = 0
+    took_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

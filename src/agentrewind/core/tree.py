@@ -27,7 +27,6 @@ from agentrewind.core.records import (
     RunStarted,
     Snapshotted,
     ThreadId,
-    Usage,
     Warned,
 )
 from agentrewind.core.world import Changes, SnapshotId
@@ -314,11 +313,6 @@ class RunTree:
         """Whether a snapshot holds everything (one that this run never took counts as complete)."""
         state = self.states.get(snapshot)
         return state is None or state.complete
-
-    @property
-    def usage(self) -> Usage:
-        """Of all branches together."""
-        return sum((node.ended.usage for node in self.nodes.values() if node.ended), Usage())
 
     def rejections(self) -> int:
         """How many rejections in a row, up to the newest, have its exit code and got no further than the first of them.

@@ -146,9 +146,9 @@ def arguments(text: str) -> Json | None:
 
 
 def count(counts: Json, key: str) -> int:
-    """A number of tokens; 0 where none is given."""
+    """A number of tokens; 0 where none is given, or none that can be."""
     value = counts.get(key) if isinstance(counts, dict) else None
-    return value if isinstance(value, int) else 0
+    return value if type(value) is int and value > 0 else 0
 
 
 def update(into: dict[str, Json], values: dict[str, Json]) -> None:

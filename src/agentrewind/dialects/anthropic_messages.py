@@ -319,10 +319,14 @@ def _call(block: Json) -> ToolCall:
 def _usage(usage: Json) -> Usage:
     """As other dialects count: what was read from the cache, or written to it, is part of the input."""
     cached = answers.count(usage, "cache_read_input_tokens")
-    asked = answers.count(usage, "input_tokens") + answers.count(usage, "cache_creation_input_tokens") + cached
+    written = answers.count(usage, "cache_creation_input_tokens")
+    asked = answers.count(usage, "input_tokens") + written + cached
     details = usage.get("output_tokens_details") if isinstance(usage, dict) else None
     thought = answers.count(details, "thinking_tokens")
-    return Usage(asked, answers.count(usage, "output_tokens"), cached, thought)
+    tiers = usage.get("cache_creation") if isinstance(usage, dict) else None
+    longer = min(answers.count(tiers, "ephemeral_1h_input_tokens"), written)
+    output = answers.count(usage, "output_tokens")
+    return Usage(asked, output, cached, thought, cache_write=written, cache_write_1h=longer)
 
 
 # --- what a strict provider refuses -----------------------------------------------------------------------------------

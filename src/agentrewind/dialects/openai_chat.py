@@ -277,11 +277,12 @@ def _text(content: Json) -> str:
 def _usage(usage: Json) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
-    cached = answers.count(usage.get("prompt_tokens_details"), "cached_tokens") or answers.count(
-        usage, "prompt_cache_hit_tokens"
-    )
+    details = usage.get("prompt_tokens_details")
+    cached = answers.count(details, "cached_tokens") or answers.count(usage, "prompt_cache_hit_tokens")
+    written = answers.count(details, "cache_write_tokens") or answers.count(usage, "cache_creation_input_tokens")
     reasoning = answers.count(usage.get("completion_tokens_details"), "reasoning_tokens")
-    return Usage(answers.count(usage, "prompt_tokens"), answers.count(usage, "completion_tokens"), cached, reasoning)
+    asked, answered = answers.count(usage, "prompt_tokens"), answers.count(usage, "completion_tokens")
+    return Usage(asked, answered, cached, reasoning, cache_write=written)
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------

@@ -323,9 +323,11 @@ def _finish(response: Json) -> str | None:
 def _usage(usage: Json) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
-    cached = answers.count(usage.get("input_tokens_details"), "cached_tokens")
+    details = usage.get("input_tokens_details")
+    cached, written = answers.count(details, "cached_tokens"), answers.count(details, "cache_write_tokens")
     reasoning = answers.count(usage.get("output_tokens_details"), "reasoning_tokens")
-    return Usage(answers.count(usage, "input_tokens"), answers.count(usage, "output_tokens"), cached, reasoning)
+    asked, answered = answers.count(usage, "input_tokens"), answers.count(usage, "output_tokens")
+    return Usage(asked, answered, cached, reasoning, cache_write=written)
 
 
 # --- calls and their outputs ------------------------------------------------------------------------------------------

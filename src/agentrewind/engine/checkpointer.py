@@ -35,6 +35,8 @@ class Checkpointer:
         self._at: SnapshotId | None = None
         self._ticks = 0
         self._taken_at: dict[RecordUid, int] = {}
+        self.looked_ms = 0.0
+        """How long the last `save` looked at a world that was as before."""
 
     def save(self, label: str = "") -> Snapshotted:
         """Snapshot now. A failure is recorded as a hole and returned, never hidden and never raised.
@@ -45,15 +47,16 @@ class Checkpointer:
         tree = self._log.tree
         after = tree.head if tree.head is not None and tree.node(tree.head).after is None else None
         begun = time.perf_counter()
+        self.looked_ms = 0.0
         try:
             snapshot = self._world.snapshot(label)
         except (StoreError, StorageFull, OSError) as error:
-            event = Snapshotted(None, after, failed=str(error), complete=False, at_ns=time.time_ns())
+            event = Snapshotted(None, after, failed=str(error), complete=False, at_ns=time.time_ns(), took_ms=ms(begun))
         else:
             if snapshot.id == self._at and snapshot.id in tree.states:
+                self.looked_ms = ms(begun)
                 return tree.states[snapshot.id]
-            took = (time.perf_counter() - begun) * 1000
-            event = _described(snapshot, after, self._changes(snapshot), took)
+            event = _described(snapshot, after, self._changes(snapshot), ms(begun))
             self._at = snapshot.id
         self._log.append(event)
         return event
@@ -89,5 +92,10 @@ def _described(snapshot: Snapshot, after: RecordUid | None, changes: Changes, to
         gaps[:GAPS_KEPT],
         changes,
         at_ns=time.time_ns(),
-        took_ms=round(took_ms, 3),
+        took_ms=took_ms,
     )
+
+
+def ms(begun: float) -> float:
+    """The milliseconds since a `time.perf_counter`."""
+    return round((time.perf_counter() - begun) * 1000, 3)

@@ -26,7 +26,7 @@ from agentrewind.core.records import (
 )
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.core.world import RestoreReport, SnapshotId, World
-from agentrewind.engine.checkpointer import Checkpointer, Log
+from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.prefix import calls_rewind_tool
 from agentrewind.engine.processes import Process, end_all, marked
 from agentrewind.engine.rewinder import Ender, Rewinder, Wish
@@ -78,12 +78,15 @@ def settle(log: Log, world: World) -> list[str]:
     intent = log.tree.intent
     if intent is None:
         return [_finish_restore(world)] if world.pending is not None else []
+    begun = time.perf_counter()
     found = _saved(world, "found after a crash")
     ended = _clear(log)
+    clock = time.perf_counter()
     try:
         report = None if intent.keep_world else world.restore(intent.snapshot)
     except (AgentRewindError, OSError) as error:
         return [_give_up(log, world, intent, error)]
+    restore_ms = ms(clock)
     log.append(
         Rewound(
             intent.branch,
@@ -97,7 +100,9 @@ def settle(log: Log, world: World) -> list[str]:
             restored=len(report.acts) if report else 0,
             kept=report.kept if report else (),
             ended_processes=tuple(map(str, ended)),
+            took_ms=ms(begun),
             at_ns=time.time_ns(),
+            restore_ms=restore_ms,
         )
     )
     log.sync()
@@ -161,10 +166,11 @@ def restore_files(log: Log, world: World, uid: RecordUid, *, dry_run: bool = Fal
         raise UsageError(f"{uid} has no snapshot of the files: it failed when it was taken. Choose another record.")
     if not dry_run:
         _clear(log)
+    begun = time.perf_counter()
     report = world.restore(snapshot, dry_run=dry_run)
     reach(FILES_DONE)
     if not dry_run and report.live is not None:
-        _say_restored(log, report, uid)
+        _say_restored(log, report, begun, uid)
         log.sync()
     return report
 
@@ -187,17 +193,22 @@ def undo(log: Log, world: World) -> Rewound | FilesRestored:
     _clear(log)
     if isinstance(last, Rewound):
         return _undo_rewind(log, world, last)
-    event = _say_restored(log, world.restore(last.live), why="undo")
+    begun = time.perf_counter()
+    event = _say_restored(log, world.restore(last.live), begun, why="undo")
     log.sync()
     return event
 
 
 def _say_restored(
-    log: Log, report: RestoreReport, record: RecordUid | None = None, why: Literal["restore", "undo"] = "restore"
+    log: Log,
+    report: RestoreReport,
+    begun: float,
+    record: RecordUid | None = None,
+    why: Literal["restore", "undo"] = "restore",
 ) -> FilesRestored:
-    """Write down that the files alone were brought to another state."""
+    """Write down that the files alone were brought to another state. `begun` is when that began."""
     live = report.live or report.target
-    event = FilesRestored(report.target, live, time.time_ns(), record, why, len(report.acts))
+    event = FilesRestored(report.target, live, time.time_ns(), record, why, len(report.acts), ms(begun))
     log.append(event)
     return event
 
@@ -212,7 +223,9 @@ def _undo_rewind(log: Log, world: World, last: Rewound) -> Rewound:
     log.append(intent)
     log.sync()
     reach(UNDO_INTENDED)
+    clock = time.perf_counter()
     report = world.restore(last.live)
+    restore_ms = ms(clock)
     event = Rewound(
         intent.branch,
         intent.source,
@@ -222,7 +235,9 @@ def _undo_rewind(log: Log, world: World, last: Rewound) -> Rewound:
         why="undo",
         restored=len(report.acts),
         kept=report.kept,
+        took_ms=restore_ms,
         at_ns=time.time_ns(),
+        restore_ms=restore_ms,
     )
     log.append(event)
     log.sync()
@@ -323,10 +338,11 @@ def resume(log: Log, world: World, memory: Callable[[str], Message] = system_mes
     point = resume_point(log, memory)
     live = None
     if point.snapshot is not None:
+        begun = time.perf_counter()
         report = world.restore(point.snapshot)
         live = report.live
         if report.acts and live is not None:
-            _say_restored(log, report, point.at)
+            _say_restored(log, report, begun, point.at)
             done.append(
                 f"Brought {len(report.acts)} paths back to the last checkpoint; what was there is snapshot {live}."
             )

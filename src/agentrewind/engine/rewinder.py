@@ -25,7 +25,7 @@ from agentrewind.core.records import (
 )
 from agentrewind.core.tree import RunTree
 from agentrewind.core.world import Gap, SnapshotId, World
-from agentrewind.engine.checkpointer import Checkpointer, Log
+from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.processes import Process, end_all, leftovers, ticks_now
 
 SAVED = named("rewind.present saved")
@@ -161,7 +161,9 @@ class Rewinder:
         """Do what was written down. `begun` is when it was asked for (`time.perf_counter`). Raises: as `make`."""
         ended = self._clear(intent)
         reach(CLEARED)
+        clock = time.perf_counter()
         touched, kept, live = (0, (), intent.live) if self._keep_world else self._restore(intent)
+        restore_ms = 0.0 if self._keep_world else ms(clock)
         reach(RESTORED)
         rewound = Rewound(
             intent.branch,
@@ -176,8 +178,9 @@ class Rewinder:
             ended_processes=tuple(map(str, ended)),
             ended_threads=tuple(ended_threads),
             memory_tokens=tokens(memory),
-            took_ms=round((time.perf_counter() - begun) * 1000, 3),
+            took_ms=ms(begun),
             at_ns=time.time_ns(),
+            restore_ms=restore_ms,
         )
         self._log.append(rewound)
         self._log.sync()

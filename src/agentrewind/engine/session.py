@@ -36,7 +36,7 @@ from agentrewind.core.tools import CANDIDATES, COMMIT, NAMES, TOOLS
 from agentrewind.core.wire import Send, WireReply
 from agentrewind.dialects.base import Dialect, MemoryRole, Reply, ToolCall
 from agentrewind.engine.candidates import candidates, render
-from agentrewind.engine.checkpointer import Checkpointer, Log
+from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.rewinder import Ender, Rewinder, Wish, end_descendants
 from agentrewind.engine.signal import RaisedElsewhere
 from agentrewind.engine.threads import Answer, Context, Thread, Threads
@@ -237,6 +237,7 @@ class Session:
                 time.time_ns(),
                 llm,
                 raw_length=len(thread.raw),
+                looked_ms=self._checkpointer.looked_ms,
             )
         )
         self._checkpointer.belongs_to(uid)
@@ -288,7 +289,7 @@ class Session:
                 self._log.put(answer.response),
                 None,
                 answer.usage,
-                _ms(begun),
+                ms(begun),
                 digest=first_line(answer.text),
                 calls=tuple(short(call) for call in answer.calls),
                 note=self._skipped(answer.calls),
@@ -424,7 +425,7 @@ class Session:
             self._leave(uid)
             output = jsonable(value)
             digest = first_line(told(output))
-            self._log.append(NodeEnded(uid, self._log.put(output), latency_ms=_ms(begun), digest=digest))
+            self._log.append(NodeEnded(uid, self._log.put(output), latency_ms=ms(begun), digest=digest))
         return value
 
     def _begin_tool(self, name: str, arguments: Json, call_id: str | None) -> RecordUid:
@@ -443,6 +444,7 @@ class Session:
                 state.snapshot,
                 time.time_ns(),
                 tool=tool,
+                looked_ms=self._checkpointer.looked_ms,
             )
         )
         self._running[uid] = name
@@ -516,7 +518,7 @@ class Session:
         return record_uid(self._next - 1)
 
     def _end(self, uid: RecordUid, begun: float, *, error: Failure) -> None:
-        self._log.append(NodeEnded(uid, error=error, latency_ms=_ms(begun), digest=first_line(error.message)))
+        self._log.append(NodeEnded(uid, error=error, latency_ms=ms(begun), digest=first_line(error.message)))
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -572,10 +574,6 @@ def _failure(error: BaseException, boundary: Literal["provider", "tool"]) -> Fai
         return replace(error.failure, boundary=boundary)
     text = "".join(traceback.format_exception(error))[-TRACEBACK:]
     return Failure(type(error).__name__, str(error), boundary, text)
-
-
-def _ms(begun: float) -> float:
-    return round((time.perf_counter() - begun) * 1000, 3)
 
 
 def first_line(text: str) -> str:

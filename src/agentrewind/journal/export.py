@@ -112,7 +112,7 @@ def record(log: RunLog, node: Node, get: Callable[[MessageId], Json] | None = No
         "input": _llm_input(log, node, began.llm, fetch) if began.llm else _tool_input(began.tool),
         "output": fetch(ended.output) if ended and ended.output else None,
         "error": dataclasses.asdict(ended.error) if ended and ended.error else None,
-        "usage": dataclasses.asdict(ended.usage if ended else Usage()),
+        "usage": {**dataclasses.asdict(ended.usage if ended else Usage()), "priced": ended.priced if ended else ""},
         "timing": _timing(node),
         "state": _state(node),
         "effects": [dataclasses.asdict(effect) for effect in ended.effects] if ended else [],

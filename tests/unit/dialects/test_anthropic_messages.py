@@ -214,10 +214,11 @@ def test_what_the_cache_holds_is_part_of_the_input():
         "input_tokens": 1,
         "cache_creation_input_tokens": 10,
         "cache_read_input_tokens": 100,
+        "cache_creation": {"ephemeral_5m_input_tokens": 6, "ephemeral_1h_input_tokens": 4},
         "output_tokens": 7,
         "output_tokens_details": {"thinking_tokens": 3},
     }
-    assert plain(text("x"), usage=usage).usage == Usage(111, 7, 100, 3)
+    assert plain(text("x"), usage=usage).usage == Usage(111, 7, 100, 3, cache_write=10, cache_write_1h=4)
     assert plain(text("x"), usage={"input_tokens": 1, "cache_read_input_tokens": None}).usage == Usage(1)
 
 

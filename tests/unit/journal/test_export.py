@@ -100,7 +100,16 @@ def test_a_line_carries_the_whole_envelope_expanded(log, tmp_path):
         },
         "output": {"choices": [1]},
         "error": None,
-        "usage": {"input": 10, "output": 2, "cached": 4, "reasoning": 0, "usd": 0.25},
+        "usage": {
+            "input": 10,
+            "output": 2,
+            "cached": 4,
+            "reasoning": 0,
+            "usd": 0.25,
+            "cache_write": 0,
+            "cache_write_1h": 0,
+            "priced": "",
+        },
         "timing": {"start": "2023-11-14T22:13:20.123456789Z", "start_ns": AT, "latency_ms": 12.5},
         "state": {
             "before": "s-rec_000001",

@@ -1,0 +1,102 @@
+"""What each call costs, by a maintained table, written into its record when it ends: a later report says the same."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from agentrewind.core.codec import Json
+from agentrewind.core.records import Event, LlmInput, MessageId, NodeEnded, Usage
+from agentrewind.core.tree import RunTree
+from agentrewind.engine.checkpointer import Log
+
+TABLE = "genai-prices"
+NO_TABLE = "no price table was installed (`pip install 'agentrewind[prices]'` adds it)"
+
+_PROVIDERS = {"anthropic_messages": "anthropic"}
+_CUT = 60
+
+
+class Priced:
+    """A journal that adds the price to each answer that goes into it."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    @property
+    def tree(self) -> RunTree:
+        return self._log.tree
+
+    def append(self, event: Event) -> None:
+        self._log.append(self._priced(event) if isinstance(event, NodeEnded) else event)
+
+    def put(self, content: Json) -> MessageId:
+        return self._log.put(content)
+
+    def get(self, content: MessageId) -> Json:
+        return self._log.get(content)
+
+    def sync(self) -> None:
+        self._log.sync()
+
+    def _priced(self, event: NodeEnded) -> NodeEnded:
+        node = self.tree.nodes.get(event.uid)
+        if node is None or node.began.llm is None or event.output is None:
+            return event
+        usd, priced = price(node.began.llm, event.usage, self.get(event.output), node.began.started_ns)
+        return replace(event, usage=replace(event.usage, usd=usd), priced=priced)
+
+
+def price(llm: LlmInput, usage: Usage, response: Json, at_ns: int) -> tuple[float | None, str]:
+    """The list price of a call in US dollars, and which entry of which table it is by; None, and why there is none.
+
+    The model is the one that the provider says it used, else the one that was asked for.
+    """
+    if not usage.known:
+        return None, "the server said no token numbers"
+    if importlib.util.find_spec("genai_prices") is None:
+        return None, NO_TABLE
+    answer = response if isinstance(response, dict) else {}
+    models = [name for name in dict.fromkeys((answer.get("model"), llm.model)) if isinstance(name, str) and name]
+    try:
+        found = next(filter(None, (_looked_up(name, llm.dialect, usage, answer, at_ns) for name in models)), None)
+    except ValueError:
+        return None, "the server's token numbers don't fit together"
+    if found is None:
+        return None, f"{TABLE} {_version()} doesn't know the model {llm.model[:_CUT]!r}"
+    by = f"{TABLE} {_version()}"
+    if found.auto_update_timestamp is not None:
+        by += f" as of {found.auto_update_timestamp:%Y-%m-%d}"
+    return float(found.total_price), f"{by}: {found.provider.id}/{found.model.id}"
+
+
+def _looked_up(model: str, dialect: str, usage: Usage, answer: dict[str, Json], at_ns: int) -> Any:
+    """A price calculation of genai-prices, or None. Raises: ValueError: it refuses the numbers."""
+    import genai_prices
+
+    counts = genai_prices.Usage(
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        cache_read_tokens=usage.cached,
+        cache_write_tokens=usage.cache_write,
+        cache_write_1h_tokens=usage.cache_write_1h,
+        output_reasoning_tokens=usage.reasoning,
+    )
+    tier = answer.get("service_tier")
+    context = {"service_tier": tier} if isinstance(tier, str) else None
+    when = datetime.fromtimestamp(at_ns / 1e9, UTC)
+    for provider in dict.fromkeys((_PROVIDERS.get(dialect), None)):
+        try:
+            return genai_prices.calc_price(
+                counts, model, provider_id=provider, genai_request_timestamp=when, price_context=context
+            )
+        except LookupError:
+            continue
+    return None
+
+
+def _version() -> str:
+    return importlib.metadata.version("genai-prices")
