@@ -16,7 +16,17 @@ from agentrewind.cli.summary import goes_on, going_on, headline, totals
 from agentrewind.cli.text import as_json, duration, listed, one_line, path_name, plural, printable
 from agentrewind.compose.agents import Finished, Watcher
 from agentrewind.compose.runs import Run, open_run
-from agentrewind.core.records import Event, Judged, NodeEnded, RewindRejected, Rewound, Snapshotted, Warned
+from agentrewind.core.records import (
+    Event,
+    Judged,
+    NodeEnded,
+    Paused,
+    RewindRejected,
+    Rewound,
+    Snapshotted,
+    Unpaused,
+    Warned,
+)
 from agentrewind.core.tree import Node, RunTree
 
 CHECK = "submission check"
@@ -78,9 +88,19 @@ def _line(event: Event, tree: RunTree, signs: Glyphs) -> Text | None:
         case Rewound():
             text = f"{signs.back} back to before {event.target}, {plural(event.restored, 'path')} restored: "
             return Text.assemble((text, "bold yellow"), one_line(event.note))
-        case RewindRejected(told=text) | Warned(text=text):
-            return Text(f"  ! {one_line(text)}", style="yellow")
+        case RewindRejected() | Warned() | Paused() | Unpaused():
+            return Text(f"  ! {_remark(event)}", style="yellow")
     return None
+
+
+def _remark(event: RewindRejected | Warned | Paused | Unpaused) -> str:
+    match event:
+        case Paused():
+            return "paused: the next model call waits until somebody says `agentrewind unpause`"
+        case Unpaused():
+            return "the run goes on"
+        case RewindRejected(told=text) | Warned(text=text):
+            return one_line(text)
 
 
 def _saved(event: Snapshotted) -> Text | None:

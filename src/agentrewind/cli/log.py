@@ -71,7 +71,8 @@ def _left(row: Left, signs: Glyphs) -> Text:
     move = row.move
     if move.why == "undo":
         return Text(f"{signs.back} undo: back to where {move.target} had led", style="yellow")
-    where = f"{signs.back} back to before {move.target}"
+    person = ", by a person" if move.by == "person" else ""
+    where = f"{signs.back} back to before {move.target}{person}"
     kept = ", files kept" if move.keep_world else ""
     return Text.assemble((where + kept, "yellow"), f": {one_line(move.note)}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from agentrewind.cli.text import one_line, plural, printable
+from agentrewind.cli.text import local_time, one_line, plural, printable
 from agentrewind.compose.home import LAST
 from agentrewind.compose.runs import Run
 from agentrewind.core.cost import calls_cost
@@ -12,6 +12,7 @@ from agentrewind.core.tree import RunTree
 
 STYLES = {
     "running": "bold cyan",
+    "paused": "bold yellow",
     "done": "bold green",
     "failed": "bold red",
     "interrupted": "bold yellow",
@@ -23,6 +24,11 @@ def headline(run: Run) -> Text:
     """`done: The check accepted the work.`"""
     if run.state == "rewound":
         return Text.assemble(("rewound", STYLES["rewound"]), f" after its end; {goes_on(run)}")
+    if run.state == "paused":
+        since = run.tree.paused
+        waits = f"waits since {local_time(since.at_ns)}" if since else "will wait at its next model call"
+        told = f": {waits}; `agentrewind unpause {run.id}` lets it go on"
+        return Text.assemble(("paused", STYLES["paused"]), told)
     reason = one_line(run.tree.ended.reason) if run.tree.ended else ""
     return Text.assemble((run.state, STYLES[run.state]), f": {reason}" if reason not in ("", run.state) else "")
 

@@ -15,7 +15,7 @@ from agentrewind.compose.continuing import continued
 from agentrewind.compose.home import Home
 from agentrewind.compose.pricing import Priced
 from agentrewind.compose.program import ProgramSession
-from agentrewind.compose.recording import DIALECTS, Watched, checked_command, created, header, submitted
+from agentrewind.compose.recording import DIALECTS, Watched, checked_command, created, header, people, submitted
 from agentrewind.compose.runs import INTERRUPTED, PROGRAM, Run, settle
 from agentrewind.compose.secret import redactor
 from agentrewind.compose.worlds import open_world
@@ -284,8 +284,9 @@ class _Recording:
             self.watcher.happened(event, tree)
 
         below = os.getpid() if self.settings.command else None
-        return ProgramSession(
-            Priced(Watched(log, happened)),
+        watched = Watched(log, happened)
+        session = ProgramSession(
+            Priced(watched),
             world,
             DIALECTS,
             budget=Budget(rewinds=self.settings.max_rewinds),
@@ -293,3 +294,5 @@ class _Recording:
             redact=self.redact,
             end_processes=Leftovers(callers, self.listening.port, lambda: log.tree, below),
         )
+        session.people = people(watched)
+        return session

@@ -20,7 +20,9 @@ from agentrewind.core.tree import RunTree
 from agentrewind.dialects.anthropic_messages import AnthropicMessages
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.dialects.openai_responses import OpenAIResponses
+from agentrewind.engine.people import People
 from agentrewind.engine.session import Session
+from agentrewind.journal.requests import Requests
 from agentrewind.journal.writer import Durability, JournalWriter
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from agentrewind.tasks.check import CommandCheck
@@ -36,6 +38,10 @@ class Watched:
     def __init__(self, log: JournalWriter, tell: Callable[[Event, RunTree], None]) -> None:
         self._log = log
         self._tell = tell
+
+    @property
+    def run_dir(self) -> Path:
+        return self._log.run_dir
 
     @property
     def tree(self) -> RunTree:
@@ -102,7 +108,7 @@ def recorder(
     kind: type[Session] = Session,
 ) -> Session:
     """The interposer of one run."""
-    return kind(
+    session = kind(
         Priced(log),
         world,
         DIALECTS,
@@ -111,6 +117,15 @@ def recorder(
         keep_world=keep_world,
         redact=redact,
     )
+    session.people = people(log)
+    return session
+
+
+def people(log: Watched | JournalWriter) -> People:
+    """Who may ask for something while the run goes on. A pause ends with the process that it was meant for."""
+    requests = Requests(log.run_dir)
+    requests.unpause()
+    return People(log, requests)
 
 
 def checked_command(check: str | None) -> str | None:

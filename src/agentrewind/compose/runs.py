@@ -24,11 +24,14 @@ from agentrewind.core.tree import Node, RunTree
 from agentrewind.core.world import Pending, RestoreReport, SnapshotId
 from agentrewind.engine import offline
 from agentrewind.journal.reader import RunLog, read_run
+from agentrewind.journal.requests import Requests
 from agentrewind.journal.writer import Durability, JournalWriter
 from agentrewind.snapshots.workspace import WorkspaceWorld
 
-State = Literal["running", "done", "failed", "interrupted", "rewound"]
-"""`rewound`: it had ended, and was rewound (or that was undone) since; a resume goes on from there."""
+State = Literal["running", "paused", "done", "failed", "interrupted", "rewound"]
+"""`paused`: it is alive, and waits at its next model call.
+
+`rewound`: it had ended, and was rewound (or that was undone) since; a resume goes on from there."""
 
 PROGRAM = "program"
 """What the header names as the agent of a run of `agentrewind exec` or `agentrewind proxy`: only its user can start
@@ -80,7 +83,7 @@ class Run:
     @property
     def state(self) -> State:
         if self._log.alive:
-            return "running"
+            return "paused" if Requests(self.path).paused else "running"
         if self.tree.ended is None or self.tree.intent is not None:
             return "interrupted"
         last = next((event for event in reversed(self._log.events) if isinstance(event, RunEnded | Rewound)), None)
@@ -93,6 +96,11 @@ class Run:
     def cost(self) -> RunCost:
         """What it has taken so far."""
         return costs(self._log.events)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its agent was running when this was read."""
+        return self._log.alive
 
     @property
     def of_program(self) -> bool:

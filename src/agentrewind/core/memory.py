@@ -18,6 +18,8 @@ class Note:
     branch: BranchId
     target: RecordUid
     text: str
+    by: str = "agent"
+    """Who wrote it: the agent itself, or a person."""
 
 
 def injection(notes: Sequence[Note], *, rewinds: int, left: int | None, effects: Sequence[str] = ()) -> str:
@@ -36,10 +38,10 @@ def injection(notes: Sequence[Note], *, rewinds: int, left: int | None, effects:
         ),
         "The files in the workspace are exactly as they were at this point. Nothing that was done after it is there.",
         "",
-        "What you noted for yourself when you came back:",
+        _heading(notes),
     ]
     for number, note in enumerate(notes, 1):
-        lines += [f'<note {number} from="{note.branch}">', note.text.strip(), "</note>"]
+        lines += [f'<note {number} from="{note.branch}"{_author(note)}>', note.text.strip(), "</note>"]
     lines += ["", "Effects outside the workspace that still stand: " + ("; ".join(effects) or "none known") + "."]
     allowance = "no limit" if left is None else f"{left} left"
     lines.append(
@@ -47,6 +49,18 @@ def injection(notes: Sequence[Note], *, rewinds: int, left: int | None, effects:
         " Now go on with the task from here; what the notes call done and delivered need not be done or said again."
     )
     return "\n".join(lines)
+
+
+def _heading(notes: Sequence[Note]) -> str:
+    if all(note.by == "agent" for note in notes):
+        return "What you noted for yourself when you came back:"
+    if any(note.by == "agent" for note in notes):
+        return "What was noted when you came back, by yourself or by the person that you work for:"
+    return "What the person that you work for noted when you were brought back:"
+
+
+def _author(note: Note) -> str:
+    return "" if note.by == "agent" else f' by="{note.by}"'
 
 
 def tokens(text: str) -> int:

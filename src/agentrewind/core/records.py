@@ -14,6 +14,8 @@ MessageId = NewType("MessageId", str)
 """`sha256:` of the canonical JSON of a message (or of any other content stored once)."""
 ThreadId = NewType("ThreadId", str)
 BranchId = NewType("BranchId", str)
+RequestId = NewType("RequestId", str)
+"""What a person asks of a run that is alive, by name: it is dealt with once, whatever crashes."""
 
 MAIN_THREAD = ThreadId("main")
 FIRST_BRANCH = BranchId("b0")
@@ -194,6 +196,7 @@ class RewindIntended:
     by: str = "agent"
     why: Literal["rewind", "undo"] = "rewind"
     keep_world: bool = False
+    request: RequestId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +222,7 @@ class Rewound:
     at_ns: int = 0
     restore_ms: float = 0.0
     """Of `took_ms`, what bringing the files back took."""
+    request: RequestId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +231,7 @@ class RewindGivenUp:
 
     branch: BranchId
     why: str
+    request: RequestId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +241,7 @@ class RewindRejected:
     target: str
     told: str
     by: str = "agent"
+    request: RequestId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +262,20 @@ class Warned:
     """Something that a reader of the run should know."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A call of the agent waits, because a person said so: nothing goes to its provider."""
+
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unpaused:
+    """The call that waited is made."""
+
+    at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +313,8 @@ Event = (
     | RewindRejected
     | FilesRestored
     | Warned
+    | Paused
+    | Unpaused
     | RunResumed
     | RunEnded
 )
@@ -309,6 +331,8 @@ EVENTS: dict[str, type[Event]] = {
     "rewind_rejected": RewindRejected,
     "files_restored": FilesRestored,
     "warned": Warned,
+    "paused": Paused,
+    "unpaused": Unpaused,
     "run_resumed": RunResumed,
     "run_ended": RunEnded,
 }

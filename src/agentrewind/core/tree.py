@@ -17,7 +17,9 @@ from agentrewind.core.records import (
     MessageList,
     NodeBegan,
     NodeEnded,
+    Paused,
     RecordUid,
+    RequestId,
     RewindGivenUp,
     RewindIntended,
     RewindRejected,
@@ -27,6 +29,7 @@ from agentrewind.core.records import (
     RunStarted,
     Snapshotted,
     ThreadId,
+    Unpaused,
     Warned,
 )
 from agentrewind.core.world import Changes, SnapshotId
@@ -92,6 +95,10 @@ class RunTree:
     states: dict[SnapshotId, Snapshotted] = field(default_factory=dict)
     ended_threads: set[ThreadId] = field(default_factory=set)
     resumes: int = 0
+    requests: dict[RequestId, RewindIntended | Rewound | RewindGivenUp | RewindRejected] = field(default_factory=dict)
+    """What became of each rewind that a person asked for while the run was alive; so far, where it is an intent."""
+    paused: Paused | None = None
+    """The agent waits, because a person said so."""
 
     @classmethod
     def fold(cls, events: Iterable[Event]) -> RunTree:
@@ -122,20 +129,29 @@ class RunTree:
                     self.node(event.after).judged = event
             case RewindIntended():
                 self.intent = event
+                self._of_request(event)
             case Rewound():
                 self._moved(event)
+                self._of_request(event)
             case RewindGivenUp():
                 self.intent = None
+                self._of_request(event)
             case RewindRejected():
                 self.rejected.append(event)
+                self._of_request(event)
             case FilesRestored():
                 self.moves.append(event)
             case Warned(text):
                 self.warnings.append(text)
+            case Paused():
+                self.paused = event
+            case Unpaused():
+                self.paused = None
             case RunResumed():
                 self._resumed(event)
             case RunEnded():
                 self.ended = event
+                self.paused = None
 
     def check(self, event: Event) -> None:
         """Say whether `apply` would take `event`; the tree stays as it is.
@@ -222,7 +238,11 @@ class RunTree:
         else:
             self.head = target.began.parent
             self.rewinds += 1
-            self.notes.append(Note(event.branch, event.target, event.note))
+            self.notes.append(Note(event.branch, event.target, event.note, event.by))
+
+    def _of_request(self, event: RewindIntended | Rewound | RewindGivenUp | RewindRejected) -> None:
+        if event.request is not None:
+            self.requests[event.request] = event
 
     def _resumed(self, event: RunResumed) -> None:
         at = None if event.at is None else self.node(event.at)
@@ -231,6 +251,7 @@ class RunTree:
         self.head = at.uid if at and event.serves else at.began.parent if at else None
         self.resumes += 1
         self.ended = None
+        self.paused = None
 
     def node(self, uid: RecordUid) -> Node:
         """Raises: UnknownRecord."""

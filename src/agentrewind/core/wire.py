@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from agentrewind.core.codec import Json
 
@@ -23,3 +24,16 @@ class WireReply:
 
 Send = Callable[[Json], WireReply]
 """Send this request body upstream. Transport errors travel through as the HTTP library raised them."""
+
+
+@runtime_checkable
+class CanLeave(Protocol):
+    """A `Send` whose caller may go away while it waits for an answer; what is sent after that fails."""
+
+    @property
+    def left(self) -> bool: ...
+
+
+def has_left(send: object) -> bool:
+    """Whether the caller behind a `Send` is known to have gone away."""
+    return isinstance(send, CanLeave) and send.left

@@ -157,7 +157,7 @@ class FreshSession(Session):
         """
         intent = departure.intent
         with self._lock:
-            notes = [*self.tree.notes, Note(intent.branch, intent.target, intent.note)]
+            notes = [*self.tree.notes, Note(intent.branch, intent.target, intent.note, intent.by)]
             try:
                 self._rewinder.carry_out(
                     intent,
@@ -167,7 +167,7 @@ class FreshSession(Session):
                 )
             except RewindRefused as error:
                 self._leaving = None
-                return Plan(departure.asked, told=str(error), snapshot=intent.live)
+                return self._goes_on(departure, str(error))
             self._leaving = None
             snapshot = None if self._keeps_world else intent.snapshot
             return Plan(intent.target, remembers=True, effects=departure.effects, snapshot=snapshot)
@@ -180,7 +180,16 @@ class FreshSession(Session):
             self._checkpointer.moved(departure.intent.live)
             text = GAVE_UP.format(target=departure.intent.target, why=why)
             self._log.append(Warned(text))
-            return Plan(departure.asked, told=text, snapshot=departure.intent.live)
+            return self._goes_on(departure, text)
+
+    def _goes_on(self, departure: Departure, told: str) -> Plan:
+        """Where the run goes on although its process was ended for nothing: a person's wish was no question of the
+        model, so nothing answers it; the last answer is given again.
+        """
+        asked, intent = self.tree.node(departure.asked), departure.intent
+        if intent.by == "agent":
+            return Plan(asked.uid, told=told, snapshot=intent.live)
+        return Plan(asked.uid, serves=asked.answered, snapshot=asked.began.snapshot)
 
     def warn(self, text: str) -> None:
         with self._lock:
@@ -219,8 +228,7 @@ class FreshSession(Session):
         del dialect
         begun = time.perf_counter()
         ended = tuple(item.id for item in self._ended_by(thread, wish.target))
-        path = self.tree.ancestors(self.tree.head)
-        asked = next(node.uid for node in path if node.began.thread == thread.id and calls_rewind_tool(node))
+        asked = self._asked_at(thread, wish)
         effects = tuple(self._surviving(wish.target))
         try:
             intent = self._rewinder.intend(wish)
@@ -228,6 +236,13 @@ class FreshSession(Session):
             return str(error)
         self._end_process(Departure(intent, asked, ended, effects, begun))
         return None
+
+    def _asked_at(self, thread: Thread, wish: Wish) -> RecordUid:
+        """The LLM call at which a rewind was asked for: by its answer, or by a person after it."""
+        own = (node for node in self.tree.ancestors(self.tree.head) if node.began.thread == thread.id)
+        calls = (node for node in own if node.is_llm and node.answered)
+        asking = (node.uid for node in calls if wish.by != "agent" or calls_rewind_tool(node))
+        return next(asking, wish.target)
 
     def _diverge(self, why: str) -> None:
         """Write down what differs, and end the process."""

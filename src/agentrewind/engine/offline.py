@@ -103,6 +103,7 @@ def settle(log: Log, world: World) -> list[str]:
             took_ms=ms(begun),
             at_ns=time.time_ns(),
             restore_ms=restore_ms,
+            request=intent.request,
         )
     )
     log.sync()
@@ -129,7 +130,7 @@ def _give_up(log: Log, world: World, intent: RewindIntended, error: Exception) -
             f" back to what they were before it ({second}). Nothing else was touched; snapshots {intent.snapshot} (the"
             f" target) and {intent.live} (before) name the two states."
         ) from error
-    log.append(RewindGivenUp(intent.branch, str(error)))
+    log.append(RewindGivenUp(intent.branch, str(error), intent.request))
     log.sync()
     return f"Gave up the {intent.why} to {intent.target} ({error}); the files are as they were before it."
 
@@ -147,7 +148,7 @@ def rewind(log: Log, world: World, to: RecordUid, note: str, *, by: str = "perso
     refusal = rewinder.refusal(wish)
     if refusal is not None:
         raise RewindRefused(refusal)
-    return rewinder.make(wish, memory=_memory(log.tree, to, note))
+    return rewinder.make(wish, memory=_memory(log.tree, to, note, by))
 
 
 def _rewinder(log: Log, world: World) -> Rewinder:
@@ -317,13 +318,13 @@ def _servable(node: Node) -> bool:
     return node.answered and node.ended is not None and node.ended.output is not None and not calls_rewind_tool(node)
 
 
-def _memory(tree: RunTree, target: RecordUid, note: str | None) -> str:
+def _memory(tree: RunTree, target: RecordUid, note: str | None, by: str = "agent") -> str:
     """The text to stand after the prefix of `target`: the notes that this prefix doesn't hold, and `note`."""
     held = tree.held(target)
     notes = [item for item in tree.notes if item.branch not in held]
     number = tree.rewinds
     if note is not None:
-        notes.append(Note(tree.next_branch(), target, note))
+        notes.append(Note(tree.next_branch(), target, note, by))
         number += 1
     return injection(notes, rewinds=number, left=None)
 

@@ -54,6 +54,11 @@ def ticks_now() -> int:
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS)
 
 
+def ticks_at(time_ns: int) -> int:
+    """A moment of the wall clock on the clock of `Process.started`, as far as the wall clock has not been moved."""
+    return ticks_now() - (time.time_ns() - time_ns) * _TICKS // 1_000_000_000
+
+
 def _read(pid: int) -> Process | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as handle:

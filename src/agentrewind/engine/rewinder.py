@@ -17,6 +17,7 @@ from agentrewind.core.errors import AgentRewindError, RewindRefused, StoreError
 from agentrewind.core.memory import tokens
 from agentrewind.core.records import (
     RecordUid,
+    RequestId,
     RewindGivenUp,
     RewindIntended,
     Rewound,
@@ -56,6 +57,42 @@ class Wish:
     thread: ThreadId
     reason: str = ""
     by: str = "agent"
+    request: RequestId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """How the one who asked is told what to do instead."""
+
+    look: str
+    empty: str
+
+
+_AGENT = _Words(
+    "Call backtrack_candidates to see the checkpoints.",
+    "memory_summary is empty; say what was tried, why it failed, what is done, and what to do next.",
+)
+_PERSON = _Words(
+    "`agentrewind candidates` shows the checkpoints.",
+    "The note is empty; say in it what the agent should know when it goes on from there.",
+)
+
+
+def obstacle(tree: RunTree, wish: Wish) -> str | None:
+    """What in the run itself stands against a wish, as `Rewinder.refusal` says it."""
+    words = _AGENT if wish.by == "agent" else _PERSON
+    unusable = tree.usable(wish.target)
+    if unusable:
+        return f"{unusable} {words.look}"
+    node = tree.node(wish.target)
+    if node.began.thread != wish.thread:
+        return f"{wish.target} belongs to another conversation of this run; choose one of your own checkpoints."
+    if not wish.note.strip():
+        return words.empty
+    snapshot = node.began.snapshot
+    if snapshot is not None and not tree.complete(snapshot):
+        return f"The snapshot at {wish.target} is incomplete (some files could not be read); choose another one."
+    return None
 
 
 class Rewinder:
@@ -82,17 +119,9 @@ class Rewinder:
     def refusal(self, wish: Wish) -> str | None:
         """Why this wish can't be granted, as one sentence that says what to do instead; None where it can."""
         tree = self._log.tree
-        unusable = tree.usable(wish.target)
-        if unusable:
-            return f"{unusable} Call backtrack_candidates to see the checkpoints."
-        node = tree.node(wish.target)
-        if node.began.thread != wish.thread:
-            return f"{wish.target} belongs to another conversation of this run; choose one of your own checkpoints."
-        if not wish.note.strip():
-            return "memory_summary is empty; say what was tried, why it failed, what is done, and what to do next."
-        snapshot = node.began.snapshot
-        if snapshot is not None and not tree.complete(snapshot):
-            return f"The snapshot at {wish.target} is incomplete (some files could not be read); choose another one."
+        return obstacle(tree, wish) or (self._used_up(tree, wish) if wish.by == "agent" else None)
+
+    def _used_up(self, tree: RunTree, wish: Wish) -> str | None:
         if self._budget.rewinds is not None and tree.rewinds >= self._budget.rewinds:
             return f"All {self._budget.rewinds} rewinds of this run are used up; go on from here."
         return self._repeated(tree, wish)
@@ -148,6 +177,7 @@ class Rewinder:
             wish.reason,
             wish.by,
             keep_world=self._keep_world,
+            request=wish.request,
         )
         self._world.sync()
         self._log.append(intent)
@@ -181,6 +211,7 @@ class Rewinder:
             took_ms=ms(begun),
             at_ns=time.time_ns(),
             restore_ms=restore_ms,
+            request=intent.request,
         )
         self._log.append(rewound)
         self._log.sync()
@@ -193,7 +224,7 @@ class Rewinder:
         ended, alive = self._end_processes(self._checkpointer.taken_at(intent.target))
         if alive:
             names = ", ".join(map(str, alive))
-            self._log.append(RewindGivenUp(intent.branch, f"still running: {names}"))
+            self._log.append(RewindGivenUp(intent.branch, f"still running: {names}", intent.request))
             raise RewindRefused(
                 f"The rewind was not made: these processes of the run could not be ended: {names}. End them and try"
                 " again."
@@ -222,5 +253,5 @@ class Rewinder:
                 ) from second
         self._checkpointer.moved(intent.live)
         self._log.append(Warned(f"rewind to {intent.target} failed: {type(error).__name__}: {error}"))
-        self._log.append(RewindGivenUp(intent.branch, str(error)))
+        self._log.append(RewindGivenUp(intent.branch, str(error), intent.request))
         self._log.sync()

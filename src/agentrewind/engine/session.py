@@ -33,7 +33,7 @@ from agentrewind.core.records import (
     record_uid,
 )
 from agentrewind.core.tools import CANDIDATES, COMMIT, NAMES, TOOLS
-from agentrewind.core.wire import Send, WireReply
+from agentrewind.core.wire import Send, WireReply, has_left
 from agentrewind.dialects.base import Dialect, MemoryRole, Reply, ToolCall
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from agentrewind.core.tree import RunTree
     from agentrewind.core.world import World
     from agentrewind.engine.offline import ResumePoint
+    from agentrewind.engine.people import People
 
 T = TypeVar("T")
 Inject = Literal["auto", "always", "never"]
@@ -113,6 +114,8 @@ class Session:
         self._tools: tuple[list[Json], MessageId | None, Json] | None = None
         self._seeded: frozenset[str] = frozenset()
         self._ended = False
+        self.people: People | None = None
+        """Who may ask for something while the agent runs; set before its first call."""
         self.broken: AgentRewindError | None = None
         """What made the run unrecordable (a full disk, a damaged store). Every later call raises it."""
 
@@ -152,6 +155,9 @@ class Session:
             thread.pending = {}
             thread.seeded = self._seeded if thread.id == MAIN_THREAD else frozenset()
             self._quiet.notify_all()
+        if not self._hear_people(dialect, thread, send):
+            return send(body)
+        with self._guarded():
             if thread.ended:
                 return _refused_call(dialect, thread.id)
             served = self._served(thread, dialect, body)
@@ -177,6 +183,16 @@ class Session:
         if before is None:
             return body, f"it goes on from {prior}, an answer that this session doesn't know"
         return dialect.as_whole(body, [*before, *dialect.messages(body)]), None
+
+    def _hear_people(self, dialect: Dialect, thread: Thread, send: Send) -> bool:
+        """Do what people have asked for meanwhile; False where nobody waits for the answer to this call any more."""
+        if self.people is None:
+            return True
+
+        def grant(wish: Wish) -> str | None:
+            return self._grant(dialect, thread, wish)
+
+        return self.people.hear(thread.id, grant, self._guarded, lambda: self._ended or has_left(send))
 
     def _hand_over(self, dialect: Dialect, thread: Thread, answer: Reply) -> None:
         """The harness gets this answer: from now on its tools are at work, and a request may go on from it."""
@@ -338,6 +354,10 @@ class Session:
         wish = _wish(call, thread.id)
         if isinstance(wish, str):
             return wish
+        return self._grant(dialect, thread, wish)
+
+    def _grant(self, dialect: Dialect, thread: Thread, wish: Wish) -> str | None:
+        """Make a rewind unless something stands against it; the sentence that says what."""
         refusal = self._rewinder.refusal(wish) or self._present(thread, wish.target) or self._wait_until_quiet(thread)
         return self._move(dialect, thread, wish) if refusal is None else refusal
 
@@ -349,7 +369,7 @@ class Session:
         """Grant a wish that nothing stands against; the sentence to tell the agent where it fails all the same."""
         ended = self._ended_by(thread, wish.target)
         number = self.tree.rewinds + 1
-        fresh = Note(self.tree.next_branch(), wish.target, wish.note)
+        fresh = Note(self.tree.next_branch(), wish.target, wish.note, wish.by)
         context = thread.contexts.get(wish.target)
         held = thread.notes_at(context) if context else self.tree.held(wish.target)
         prefix = [] if context else [self._log.get(item) for item in self.tree.messages(wish.target)]
@@ -507,6 +527,8 @@ class Session:
         with self._guarded():
             if self._ended:
                 return
+            if self.people is not None:
+                self.people.close()
             state = self._checkpointer.save("end of the run")
             self._world.sync()
             self._log.append(RunEnded(time.time_ns(), ok, reason, state.snapshot, answer))

@@ -31,10 +31,14 @@ class Call:
         self._left = False
 
     def start(self) -> asyncio.Future[WireReply]:
-        return self._loop.run_in_executor(self._pool, self._work, self._send)
+        return self._loop.run_in_executor(self._pool, self._work, self)
 
-    def _send(self, body: Json) -> WireReply:
-        """In the thread. Raises: what the request raised; ClientLeft."""
+    @property
+    def left(self) -> bool:
+        return self._left
+
+    def __call__(self, body: Json) -> WireReply:
+        """Send a request upstream. In the thread. Raises: what the request raised; ClientLeft."""
         content = written(body)
         with self._lock:
             if self._left:

@@ -1,0 +1,223 @@
+"""`agentrewind rewind`: a person brings a run back to a checkpoint, whether its agent is alive or not."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from agentrewind.cli.drift import drift_option, is_told_apart, of_run, told_if_interrupted
+from agentrewind.cli.facts import move_facts, report_facts
+from agentrewind.cli.options import confirm, dry_run_option, json_option, run_argument, yes_option
+from agentrewind.cli.reports import show_left, show_report, told
+from agentrewind.cli.screen import err, out, progress, sentence
+from agentrewind.cli.summary import goes_on
+from agentrewind.cli.text import as_json, one_line, plural, printable
+from agentrewind.compose import asking
+from agentrewind.compose.runs import Run, open_run
+from agentrewind.core.codec import Json
+from agentrewind.core.errors import RewindRefused, UsageError
+from agentrewind.core.records import RewindGivenUp, RewindRejected, Rewound
+from agentrewind.core.world import RestoreReport
+from agentrewind.engine import offline
+from agentrewind.engine.candidates import candidates, render
+from agentrewind.engine.rewinder import Wish
+
+LOOK_S = 0.1
+"""How often we look what has become of a request."""
+LISTED = 20
+
+
+@click.command(
+    epilog="Example: agentrewind rewind last --to rec_000003 --note 'Keep the old parser; only fix the test.'"
+)
+@run_argument
+@click.option("--to", "uid", metavar="UID", help="The checkpoint: the moment just before that model call.")
+@click.option("--note", metavar="TEXT", help="What the agent is told when it goes on from there.")
+@dry_run_option
+@drift_option
+@yes_option
+@click.option(
+    "--wait/--no-wait", default=True, show_default=True, help="Of a run that is alive: wait until it is done."
+)
+@json_option
+def command(
+    ref: str,
+    uid: str | None,
+    note: str | None,
+    *,
+    dry_run: bool,
+    keep_drift: bool | None,
+    yes: bool,
+    wait: bool,
+    as_object: bool,
+) -> None:
+    """Bring a run back to a checkpoint: files and conversation together.
+
+    A run whose agent is alive is brought back at its next model call, and goes on from there: the agent notices nothing
+    but the note. Ctrl-C takes the request back, as long as the run hasn't taken it. A run that has ended is brought
+    back at once, and goes on when you resume it. Whatever is there now is saved first; `agentrewind undo` takes the
+    rewind of an ended run back.
+
+    Without --to, the checkpoints are listed.
+    """
+    run = open_run(ref)
+    if uid is None:
+        _offer(run)
+        raise click.exceptions.Exit(2)
+    if dry_run and note is None:
+        note = "(a rehearsal)"
+    if note is None:
+        raise UsageError("The agent needs a note to go on from there. Say with --note what it should know.")
+    wish = asking.wish_of(run, uid, note)
+    if dry_run:
+        _rehearse(run, wish, keep_drift=keep_drift, as_object=as_object)
+    elif run.alive:
+        _ask_for(run, wish, keep_drift=keep_drift, yes=yes, wait=wait, as_object=as_object)
+    else:
+        _make(run, wish, keep_drift=keep_drift, yes=yes, as_object=as_object)
+
+
+def _offer(run: Run) -> None:
+    """The checkpoints, and how to choose one."""
+    listing = candidates(run.tree, limit=LISTED)
+    for line in render(listing).splitlines():
+        print(printable(line))
+    if listing.shown:
+        told = f"agentrewind rewind {run.id} --to {listing.shown[-1].uid} --note 'What the agent should know.'"
+        sentence(f"Choose one: `{told}`; add --dry-run to see what would change.", err())
+
+
+# --- beforehand -------------------------------------------------------------------------------------------------------
+
+
+def _keeps(run: Run, keep_drift: bool | None) -> bool:
+    if keep_drift is not None:
+        return keep_drift
+    return is_told_apart(run.tree) and not run.alive
+
+
+def _plan(run: Run, wish: Wish, *, keep: bool) -> RestoreReport:
+    snapshot = run.node(wish.target).began.snapshot
+    assert snapshot is not None  # `wish_of` has looked
+    with progress("looking at the workspace"), run.reading() as world:
+        return of_run(world, run.tree, keep=keep).restore(snapshot, dry_run=True)
+
+
+def _rehearse(run: Run, wish: Wish, *, keep_drift: bool | None, as_object: bool) -> None:
+    plan = _plan(run, wish, keep=_keeps(run, keep_drift))
+    survives, processes = asking.survivors(run.tree, wish.target), asking.in_the_way(run, wish.target)
+    if as_object:
+        print(as_json({**_facts(plan), "survives": survives, "processes": processes}))
+        return
+    _say_more(survives, processes)
+    show_report(plan, out())
+
+
+def _facts(plan: RestoreReport) -> dict[str, Json]:
+    facts = report_facts(plan)
+    assert isinstance(facts, dict)
+    return facts
+
+
+def _say_more(survives: list[str], processes: list[str]) -> None:
+    for what in survives:
+        sentence(f"  stays done: {printable(what)}", err())
+    for process in processes:
+        sentence(f"  would be ended, if a tool left it behind: {printable(process)}", err())
+
+
+def _ask(run: Run, wish: Wish, plan: RestoreReport) -> None:
+    """Show what would happen and have it confirmed. Raises: as `confirm`."""
+    show_report(plan, err())
+    _say_more(asking.survivors(run.tree, wish.target), asking.in_the_way(run, wish.target))
+    confirm(f"Bring {run.id} back to before {wish.target}?")
+
+
+# --- a run that is alive ----------------------------------------------------------------------------------------------
+
+
+def _ask_for(run: Run, wish: Wish, *, keep_drift: bool | None, yes: bool, wait: bool, as_object: bool) -> None:
+    keep = _keeps(run, keep_drift)
+    if not yes:
+        _ask(run, wish, _plan(run, wish, keep=keep))
+    asked = asking.Asked(run, wish, keep_drift=keep)
+    if wait:
+        _tell(run, _waited(asked), as_object=as_object)
+    elif as_object:
+        print(as_json({"request": asked.request.id, "outcome": None}))
+    else:
+        sentence(f"Asked for: at its next model call the run goes back to before {wish.target}.", out())
+
+
+def _waited(asked: asking.Asked) -> asking.Outcome:
+    told_at: float | None = time.monotonic() + 1.0
+    try:
+        while (outcome := asked.outcome()) is None:
+            if told_at is not None and time.monotonic() > told_at:
+                sentence("Waiting for the agent's next model call. Ctrl-C takes the request back.", err())
+                told_at = None
+            time.sleep(LOOK_S)
+    except KeyboardInterrupt:
+        late = "The run had taken the request already; `agentrewind log` shows what comes of it."
+        sentence("The request is taken back; nothing was touched." if asked.withdraw() else late, err())
+        raise
+    return outcome
+
+
+def _tell(run: Run, outcome: asking.Outcome, *, as_object: bool) -> None:
+    """Raises: RewindRefused: it came to nothing."""
+    again = f"`agentrewind rewind {run.id}` can bring it back as it is now"
+    match outcome:
+        case Rewound():
+            _tell_made(outcome, as_object=as_object)
+        case RewindRejected(told=text):
+            raise RewindRefused(text)
+        case RewindGivenUp(why=why):
+            raise RewindRefused(f"The rewind was not made: {why}. The files are as they were before it.")
+        case asking.Unheard():
+            raise RewindRefused(
+                f"The run ended before its agent made another model call. Nothing was touched; {again}."
+            )
+        case asking.CutOff():
+            raise RewindRefused(f"The run was killed while it was at it. Nothing is lost; {goes_on(run, run.id)}.")
+
+
+def _tell_made(move: Rewound, *, as_object: bool) -> None:
+    if as_object:
+        print(as_json(move_facts(move)))
+        return
+    for gap in move.kept:
+        sentence(f"  left as it is: {printable(gap.path)}: {one_line(gap.why)}", out())
+    for process in move.ended_processes:
+        sentence(f"  ended: {printable(process)}", out())
+    sentence(
+        f"Brought back to before {move.target}: {plural(move.restored, 'path')} changed. The agent goes on from there.",
+        out(),
+    )
+
+
+# --- a run that has ended ---------------------------------------------------------------------------------------------
+
+
+def _make(run: Run, wish: Wish, *, keep_drift: bool | None, yes: bool, as_object: bool) -> None:
+    keep = _keeps(run, keep_drift)
+    if not yes:
+        _ask(run, wish, _plan(run, wish, keep=keep))
+    with progress("rewind") as step, run.writing(step) as opened:
+        told(opened.settled)
+        asking.drop_requests(run, opened.log)
+        world = of_run(opened.world, opened.log.tree, keep=keep)
+        with told_if_interrupted(world, f"agentrewind undo {run.id}"):
+            move = offline.rewind(opened.log, world, wish.target, wish.note)
+    report = world.reports[-1] if world.reports else None
+    if as_object:
+        print(as_json({**move_facts(move), "report": None if report is None else report_facts(report)}))
+        return
+    if report is not None:
+        show_left(report, out())
+    sentence(
+        f"Brought back to before {move.target}: {plural(move.restored, 'path')} changed; {goes_on(run, run.id)}."
+        f" `agentrewind undo {run.id}` takes it back.",
+        out(),
+    )

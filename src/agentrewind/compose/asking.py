@@ -1,0 +1,111 @@
+"""What a person asks of a run whose agent is alive: what it would mean, the request itself, and what became of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+from agentrewind.compose.runs import Run
+from agentrewind.core.errors import UsageError
+from agentrewind.core.records import RecordUid, RewindGivenUp, RewindIntended, RewindRejected, Rewound
+from agentrewind.core.tree import RunTree
+from agentrewind.engine.people import People
+from agentrewind.engine.processes import marked, ticks_at
+from agentrewind.engine.rewinder import Wish, obstacle
+from agentrewind.journal.format import JOURNAL
+from agentrewind.journal.lease import is_held
+from agentrewind.journal.reader import read_run
+from agentrewind.journal.requests import Requests, RewindRequest, new_id
+from agentrewind.journal.writer import JournalWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Unheard:
+    """The run ended before its agent made another call; the request was taken back and will never be carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutOff:
+    """The run was killed while it was at it; `agentrewind resume` finishes it or gives it up."""
+
+
+Outcome = Rewound | RewindRejected | RewindGivenUp | Unheard | CutOff
+
+
+def wish_of(run: Run, to: str, note: str) -> Wish:
+    """What a person asks for. Raises: UnknownRecord; UsageError: it can't be, with what to do instead."""
+    node = run.node(to)
+    wish = Wish(node.uid, note, node.began.thread, by="person")
+    found = obstacle(run.tree, wish)
+    if found is not None:
+        raise UsageError(found)
+    return wish
+
+
+def survivors(tree: RunTree, target: RecordUid) -> list[str]:
+    """What the path from `target` on did outside of the workspace, which stays done; oldest first."""
+    path = tree.path()
+    begin = next((place for place, node in enumerate(path) if node.uid == target), len(path))
+    return [effect.what for node in path[begin:] if node.ended for effect in node.ended.effects if effect.survives]
+
+
+def in_the_way(run: Run, target: RecordUid) -> list[str]:
+    """The processes of the run that were started since `target`: a rewind ends those that its tools left behind."""
+    since = ticks_at(run.node(target).began.started_ns)
+    return [str(process) for process in marked(run.id) if process.started >= since]
+
+
+class Asked:
+    """A request that was put to a run which is alive."""
+
+    def __init__(self, run: Run, wish: Wish, *, keep_drift: bool) -> None:
+        """Raises: StorageFull, JournalError: it could not be put; the run goes on as it was."""
+        self._run = run
+        self._requests = Requests(run.path)
+        self.request = RewindRequest(new_id(), wish.target, wish.note, time.time_ns(), keep_drift)
+        self._requests.ask(self.request)
+        self._seen = -1
+
+    def withdraw(self) -> bool:
+        """Take it back. False where the run had taken it already: then it is carried out or refused."""
+        return self._requests.withdraw(self.request.id)
+
+    def outcome(self) -> Outcome | None:
+        """What has become of it; None where it still waits. Costs next to nothing where the journal hasn't grown."""
+        size = os.stat(self._run.path / JOURNAL).st_size
+        log = read_run(self._run.path) if size != self._seen or not self._alive() else None
+        if log is None:
+            return None
+        self._seen = size
+        event = log.tree.requests.get(self.request.id)
+        if event is not None and not isinstance(event, RewindIntended):
+            return event
+        if log.alive:
+            return None
+        return Unheard() if event is None and self.withdraw() else CutOff()
+
+    def _alive(self) -> bool:
+        return is_held(self._run.path)
+
+
+def pause(run: Run) -> bool:
+    """Let a run that is alive wait at its next model call; False where it was told so already.
+
+    Raises:
+        UsageError: it isn't alive. StorageFull, JournalError: the run goes on as it was.
+    """
+    if not run.alive:
+        raise UsageError(f"The run {run.id} isn't running ({run.state}), so there is nothing to pause.")
+    return Requests(run.path).pause()
+
+
+def unpause(run: Run) -> None:
+    """Let it go on. Raises: UsageError: it isn't paused."""
+    if not Requests(run.path).unpause():
+        raise UsageError(f"The run {run.id} isn't paused ({run.state}).")
+
+
+def drop_requests(run: Run, log: JournalWriter) -> None:
+    """Refuse what was asked of the run before it was cut off: whoever works on it now has seen how it stands."""
+    People(log, Requests(run.path)).close()
