@@ -132,17 +132,36 @@ class _Planner:
         groups: dict[str, list[str]] = {}
         for path in sorted(self._target):
             leader = e.decode(self._target[path]).leader
-            if leader in leaders and self._is_within_reach(path):
+            if leader in leaders:
                 groups.setdefault(leader, []).append(path)
-        apart = [paths for leader, paths in groups.items() if not self._held_with_all_names(leader, paths)]
-        own = {
-            path: e.with_leader(self._target[path], paths[0] if len(paths) > 1 else "")
-            for paths in apart
-            for path in paths
-        }
+        own: dict[str, bytes] = {}
+        for leader, names in groups.items():
+            paths = [path for path in names if self._is_within_reach(path)]
+            if not self._held_with_all_names(leader, paths):
+                own.update(self._apart(paths, set(names)))
         self._target = Overlaid(self._target, [(path, None, data) for path, data in own.items()])
         others = [path for path in wanted if path not in own and path not in self._plan.held]
         return sorted(others + [path for path, data in own.items() if not e.same(self._live.get(path), data)])
+
+    def _apart(self, paths: list[str], group: set[str]) -> dict[str, bytes]:
+        """What those names of a file are to be without the ones that are held. A name that is already linked with those
+        stays so, where they have this very content.
+        """
+        linked = {path for path in paths if self._is_linked_as_it_shall_be(path, group)}
+        rest = [path for path in paths if path not in linked]
+        leader = rest[0] if len(rest) > 1 else ""
+        return {
+            **{path: self._live[path] for path in linked},
+            **{path: e.with_leader(self._target[path], leader) for path in rest},
+        }
+
+    def _is_linked_as_it_shall_be(self, path: str, group: set[str]) -> bool:
+        live = self._live.get(path)
+        if live is None or e.kind_of(live) != e.FILE:
+            return False
+        _, names = self._seen.links.get(inode_of(self._seen.signatures[path]), (1, [path]))
+        alike = e.same(e.with_leader(live, ""), e.with_leader(self._target[path], ""))
+        return alike and not self._standing.isdisjoint(names) and group.issuperset(names)
 
     def _stays_for_what_it_holds(self, path: str) -> bool:
         """A directory that the target hasn't, but in which something is held."""
