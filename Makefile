@@ -7,7 +7,7 @@ LANES  ?= $(HOME)/.cache/agentrewind/lanes
 PIP    := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-mini test-slow fidelity lint wheel-test bench clean
+.PHONY: help demo test test-mini test-slow fidelity storm lint wheel-test bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,6 +39,9 @@ test-slow: $(VENV)/dev ## The long rings: crash storms, long property runs
 
 fidelity: $(VENV)/dev ## 10,000 random histories of a workspace, saved, damaged, restored and compared
 	AGENTREWIND_HISTORIES=$${AGENTREWIND_HISTORIES:-10000} $(BIN)/python -m pytest -m slow --timeout 36000 tests/property/test_snapshots_machine.py
+
+storm: $(VENV)/dev ## 500 processes killed at random while they save, restore, collect and rewind; nothing may be lost
+	AGENTREWIND_KILLS=$${AGENTREWIND_KILLS:-500} $(BIN)/python -m pytest -s -m slow --timeout 36000 tests/crash/test_storm.py
 
 test-mini: ## The lane with the real mini-SWE-agent (downloads over 500 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m mini
