@@ -6,18 +6,23 @@ import contextlib
 import errno
 import os
 import random
+import re
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from agentrewind.core.errors import StorageFull
+from agentrewind.core.errors import AgentRewindError, StorageFull
 from agentrewind.core.world import SnapshotId
 from agentrewind.snapshots.gc import collect, survey
+from agentrewind.snapshots.git_export import export_git
 from agentrewind.snapshots.store import Store
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from tests.crash.storm_child import FREE
 from tests.trees import describe, differences
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class FullAt:
@@ -128,3 +133,105 @@ def test_a_file_system_filled_to_the_last_byte_is_made_room_on(tmp_path: Path) -
             assert all(world.verify(name).ok for name in names[-2:])
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+@contextlib.contextmanager
+def small_file_system(place: Path) -> Iterator[Path]:
+    """Holds workspace, store and whatever is exported: when it is full, everything is."""
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(place)], check=False).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def leave(place: Path, free: int) -> Path:
+    """A file that takes all but so many bytes."""
+    rest = place / "the rest"
+    room = os.statvfs(place)
+    with rest.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, room.f_bavail * room.f_frsize - free)
+    assert os.statvfs(place).f_bavail * room.f_frsize == free
+    return rest
+
+
+def lay_out_small(place: Path) -> list[SnapshotId]:
+    """Two states and what was edited since; going back to the first needs room in the workspace."""
+    root, names = place / "ws", []
+    root.mkdir()
+    with WorkspaceWorld.open(root, place / "store", limits=FREE) as world:
+        for step in range(2):
+            (root / "edited").write_bytes(random.Random(step).randbytes(20_000))
+            (root / f"own-{step}").write_bytes(random.Random(-step).randbytes(60_000))
+            names.append(world.snapshot().id)
+            (root / f"own-{step}").unlink()
+        world.sync()
+    (root / "edited").write_bytes(os.urandom(30_000))
+    return names
+
+
+def saving(place: Path, _names: list[SnapshotId]) -> None:
+    with WorkspaceWorld.open(place / "ws", place / "store", limits=FREE) as world:
+        world.snapshot()
+
+
+def restoring(place: Path, names: list[SnapshotId]) -> None:
+    with WorkspaceWorld.open(place / "ws", place / "store", limits=FREE) as world:
+        try:
+            world.restore(names[0])
+        finally:
+            assert world.pending is None
+
+
+def collecting(place: Path, names: list[SnapshotId]) -> None:
+    with contextlib.closing(Store.open(place / "store", writable=True, limits=FREE)) as store:
+        collect(store, survey(store, names[1:]))
+
+
+def exporting(place: Path, names: list[SnapshotId]) -> None:
+    with WorkspaceWorld.open(place / "ws", place / "store", limits=FREE) as world:
+        world.export(names[0], place / "out")
+
+
+def exporting_to_git(place: Path, names: list[SnapshotId]) -> None:
+    with contextlib.closing(Store.open(place / "store", writable=False)) as store:
+        export_git(store, names, place / "out")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+@pytest.mark.parametrize("act", [saving, restoring, collecting, exporting, exporting_to_git])
+def test_whatever_room_is_left_it_is_done_or_refused_in_words(
+    tmp_path: Path, act: Callable[[Path, list[SnapshotId]], None]
+) -> None:
+    """With each number of free pages, from none on, then coarser, until there is enough."""
+    refused = 0
+    for pages in (*range(24), 32, 48, 96, 192, 250, 260, 270, 280, 300, 512):
+        with small_file_system(tmp_path / str(pages)) as place:
+            names = lay_out_small(place)
+            before = describe(place / "ws")
+            leave(place, pages * PAGE)
+            try:
+                act(place, names)
+            except AgentRewindError as error:
+                refused += 1
+                assert re.search("[Rr]oom|space", str(error)), error  # noqa: PT017
+                assert not differences(before, describe(place / "ws"))
+                assert not (place / "out").exists() or act is exporting
+                still_opens(place, names)
+            else:
+                still_opens(place, names[1:] if act is collecting else names)
+                if refused:
+                    return
+    assert act is collecting, "no room was ever too little, or none enough"
+
+
+def still_opens(place: Path, names: list[SnapshotId]) -> None:
+    """On the full disk, and with room again."""
+    for _ in ("full", "with room"):
+        with WorkspaceWorld.open(place / "ws", place / "store", limits=FREE) as world:
+            assert all(world.verify(name).ok for name in names)
+        (place / "the rest").unlink(missing_ok=True)
+    with WorkspaceWorld.open(place / "ws", place / "store", limits=FREE) as world:
+        world.restore(names[-1])

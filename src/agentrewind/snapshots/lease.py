@@ -11,7 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 from agentrewind.core.codec import canonical
-from agentrewind.core.errors import Busy
+from agentrewind.core.errors import Busy, StorageFull
+from agentrewind.snapshots.packs import FULL
 from agentrewind.snapshots.plain import open_plain
 
 if TYPE_CHECKING:
@@ -35,24 +36,39 @@ class Lease:
         Raises:
             Busy: somebody holds it, or that of a directory above or below; the text says who.
             StoreError: something else than plain files stands where the leases are.
+            StorageFull: not even an empty file can be made there.
         """
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _guarded(directory):
-            for path in sorted(directory.glob("*.lease")):
-                _clear_or_refuse(path, root)
-            path = directory / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.lease"
-            fd = open_plain(path, _FLAGS)
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            text = canonical({"root": str(root), "pid": os.getpid(), "holder": holder, "since_ns": time.time_ns()})
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, text, 0)
-        return cls(path, fd)
+        text = canonical({"root": str(root), "pid": os.getpid(), "holder": holder, "since_ns": time.time_ns()})
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _guarded(directory):
+                for path in sorted(directory.glob("*.lease")):
+                    _clear_or_refuse(path, root)
+                path = directory / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.lease"
+                return cls(path, _locked(path, text))
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise StorageFull(f"{directory}: no room to say that {root} is in use. Nothing was touched.") from error
 
     def release(self) -> None:
         if self._fd is not None:
             self._path.unlink(missing_ok=True)
             os.close(self._fd)
             self._fd = None
+
+
+def _locked(path: Path, text: bytes) -> int:
+    fd = open_plain(path, _FLAGS)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(OSError):  # a full disk: nobody can read who holds it, and it is held all the same
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, text, 0)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 @contextlib.contextmanager
