@@ -29,6 +29,7 @@ def run_facts(run: Run) -> Json:
         "mode": started.mode,
         "workspace": started.workspace,
         "directory": str(run.path),
+        "forked_from": to_plain(started.forked) if started.forked else None,
         "started_ns": started.started_ns,
         "ended_ns": tree.ended.at_ns if tree.ended else None,
         "llm_calls": calls,

@@ -23,6 +23,7 @@ COMMANDS = {
     "rewind": "Bring a run back to a checkpoint, also one that is alive.",
     "pause": "Let a run wait at its next model call.",
     "unpause": "Let a run that waits go on.",
+    "fork": "Make a second run out of a checkpoint, in its own copy of the files.",
     "restore": "Bring the files back to a checkpoint.",
     "undo": "Take back the last rewind or restore.",
     "check": "Check the journal of a run and its snapshots.",

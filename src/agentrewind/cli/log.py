@@ -50,6 +50,8 @@ def _header(run: Run, console: Console, signs: Glyphs) -> None:
     sentence(Text.assemble((run.id, "bold"), f"  {signs.dot} ", headline(run)), console)
     parts = (started.agent, started.model, f"strategy {started.strategy}", f"mode {started.mode}", started.workspace)
     sentence(Text(f" {signs.dot} ".join(printable(part) for part in parts if part), style="dim"), console)
+    if started.forked is not None:
+        sentence(Text(f"forked from {started.forked.run_id} at {started.forked.record}", style="dim"), console)
     console.print(totals(run.tree), style="dim")
     if started.task:
         console.print(Text("task: " + one_line(started.task)), no_wrap=True, overflow="ellipsis")

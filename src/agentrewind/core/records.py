@@ -90,6 +90,14 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Forked:
+    """Where a run comes from: it was made as a copy of another one, as that stood just before `record`."""
+
+    run_id: str
+    record: RecordUid
+
+
+@dataclass(frozen=True, slots=True)
 class RunStarted:
     """The header. `settings` is what `agentrewind resume` needs to start the agent again (never a key)."""
 
@@ -103,6 +111,7 @@ class RunStarted:
     mode: str = "in place"
     strategy: str = "rewind"
     settings: Json = field(default_factory=dict)
+    forked: Forked | None = None
 
 
 @dataclass(frozen=True, slots=True)

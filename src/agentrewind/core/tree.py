@@ -312,10 +312,18 @@ class RunTree:
         if not node.is_llm:
             return f"{uid} is a tool call; only LLM calls are checkpoints."
         if node.began.snapshot is None:
-            return f"{uid} has no snapshot of the files (it failed when it was taken)."
+            return self._no_files(uid)
         if node.began.thread in self.ended_threads:
             return f"{uid} belongs to a conversation that an earlier rewind ended."
         return None
+
+    def _no_files(self, uid: RecordUid) -> str:
+        origin = self.started.forked if self.started is not None else None
+        if origin is not None and self.nodes[uid].after is not None:
+            return (
+                f"{uid} lies before the point at which this run was forked; its files are in the run {origin.run_id}."
+            )
+        return f"{uid} has no snapshot of the files (it failed when it was taken)."
 
     def checkpoints(self, thread: ThreadId | None = None) -> list[Node]:
         """The possible targets on the current path, oldest first; of one conversation, or of all."""
