@@ -1,0 +1,1 @@
+"""MineSweeper: reveal every cell without a mine. Fully seen only where it was revealed."""
