@@ -161,6 +161,7 @@ class Restoring:
                 raise self._interrupted(str(error), []) from error
             if not conflicts:
                 return self._done(todo)
+            self._site.distrust(gap.path for gap in conflicts)  # nobody may have told of what was written there
             what = LEFT if self._policy.keep else EQUAL
             self._drifted.update((gap.path, Gap(gap.path, f"{gap.why}: {what}")) for gap in conflicts)
         why = f"{PASSES} times something else was there than was saved a moment before"

@@ -175,6 +175,22 @@ def test_a_same_size_edit_with_its_time_put_back_is_seen(
     assert {b"live 1", b"live 2"} <= contents_of(world, "a")
 
 
+def test_an_edit_that_no_watcher_can_tell_of_is_saved_before_it_is_removed(root: Path, world: WorkspaceWorld) -> None:
+    """Written through another name that was made and is gone since the last look."""
+    target = world.snapshot().id
+    (root / "file").write_text("before")
+    for _ in range(2):
+        world.snapshot()
+        time.sleep(0.1)  # by now its times prove something
+    os.link(root / "file", root / "other")
+    (root / "other").write_text("edited")
+    (root / "other").unlink()
+    report = world.restore(target)
+    assert report.verified
+    assert not (root / "file").exists()
+    assert b"edited" in {world.read(snapshot.id, "file") for snapshot in world.snapshots()}
+
+
 def test_between_exchange_and_look_a_user_file_is_put_back(
     root: Path, world: WorkspaceWorld, at: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
