@@ -135,6 +135,30 @@ def test_single_messages_put_in_another_form_never_need_a_guess(case, data):
     assert found == tuple(edits)
 
 
+@settings(max_examples=1000, deadline=None)
+@given(st.data())
+def test_a_hint_decides_nothing_and_stays_with_its_message_or_goes(data):
+    old, edits = data.draw(edited())
+    free = [index for index in range(len(old)) if cut_of(edits, index) is None]
+    marked = data.draw(st.sets(st.sampled_from(free))) if free else set()
+    hints = [Edit(index, index + 1, ({"hint": old[index]},), hint=f"stall:{index}") for index in sorted(marked)]
+    items = data.draw(rewritten(old))
+    new = [item.key for item in items]
+    bare, found = align(old, new, edits), align(old, new, sorted((*edits, *hints), key=lambda e: (e.start, e.stop)))
+    if bare is None or found is None:
+        assert found is bare
+        return
+    assert tuple(edit for edit in found if not edit.hint) == bare
+    splice(new, found)
+    shown = {edit.hint for edit in found if edit.hint}
+    for edit in (edit for edit in found if edit.hint):
+        assert new[edit.start] == edit.inserted[0]["hint"]
+    there = {hint.hint for hint in hints if old[hint.start] in new}
+    assert shown <= there
+    if not edits:
+        assert shown == there
+
+
 def cut(start, stop, name="b1"):
     return Edit(start, stop, (memory(name),), name, (name,))
 

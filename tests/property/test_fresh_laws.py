@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentrewind.core.budgets import UNLIMITED
 from agentrewind.core.records import Rewound, RunResumed
@@ -15,9 +16,8 @@ from agentrewind.engine.fresh import FreshSession
 from agentrewind.engine.offline import resume_point, unanswered_move
 from agentrewind.engine.plans import Departure, Plan
 from agentrewind.engine.signal import RewindSignal
-from tests.property.test_session_laws import MOVES, Law
+from tests.property.test_session_laws import MEMORIES, MOVES, Law, Merging
 from tests.unit.engine.wire import Harness
-from tests.unit.engine.worlds import MemoryLog, MemoryWorld
 
 
 class Counting(Harness):
@@ -33,16 +33,12 @@ class Counting(Harness):
 class FreshLaw(Law):
     """The same laws. A process is a new harness that knows nothing but its task."""
 
-    def __init__(self) -> None:
-        self.world = MemoryWorld({"start": "0"})
-        self.log = MemoryLog()
-        self.session = FreshSession(self.log, self.world, [OpenAIChat()], budget=UNLIMITED)
+    kind = FreshSession
+
+    def __init__(self, **rules: str) -> None:
+        super().__init__(**rules)
         self.session.begin(Plan(), "served")
         self.harness = Counting(self.session, self.world)
-        self.sent: dict[str, list[dict]] = {}
-        self.files: dict[str, dict[str, str]] = {}
-        self.count = 0
-        self.said: list[str] = []
 
     def play(self, moves: list[tuple[str, int]]) -> None:
         self.turns = [self.turn(move) for move in [*moves, ("end", 0)]]
@@ -61,6 +57,8 @@ class FreshLaw(Law):
         """The provider: an answer that is asked for when the script is over is one too many."""
         assert self.session.live, "a recorded call was made again"
         assert OpenAIChat().problems(body["messages"]) == []
+        if Merging.wants(body):
+            return Merging([])(body)
         turn = self.turns.pop(0) if self.turns else self.turn(("end", 0))
         return WireReply(200, (), turn(body))
 
@@ -117,26 +115,26 @@ def is_memory(message: dict) -> bool:
 
 
 @settings(max_examples=200, deadline=None)
-@given(MOVES)
-def test_what_the_model_sees_and_what_the_files_are_belong_together(moves) -> None:
-    law = FreshLaw()
+@given(MOVES, MEMORIES, st.sampled_from(["never", "loop"]))
+def test_what_the_model_sees_and_what_the_files_are_belong_together(moves, memory, trigger) -> None:
+    law = FreshLaw(memory=memory, trigger=trigger)
     law.play(moves)
     assert not any("backtrack" in json.dumps(message) for message in law.harness.messages)
     assert not law.log.tree.warnings
 
 
 @settings(max_examples=100, deadline=None)
-@given(MOVES, MOVES)
-def test_a_run_that_is_resumed_by_another_supervisor_keeps_the_laws(before, after) -> None:
-    first = FreshLaw()
+@given(MOVES, MOVES, MEMORIES)
+def test_a_run_that_is_resumed_by_another_supervisor_keeps_the_laws(before, after, memory) -> None:
+    first = FreshLaw(memory=memory)
     first.play(before)
     point = resume_point(first.log)
     plan = Plan(point.at, point.serves, unanswered_move(first.log.tree) is not None, snapshot=point.snapshot)
-    second = FreshLaw()
+    second = FreshLaw(memory=memory)
     second.world, second.log, second.sent, second.files = first.world, first.log, first.sent, first.files
     second.count = 1000
     second.world.restore(point.snapshot)
-    second.session = FreshSession(second.log, second.world, [OpenAIChat()], budget=UNLIMITED)
+    second.session = FreshSession(second.log, second.world, [OpenAIChat()], budget=UNLIMITED, rules=second.rules)
     second.log.append(RunResumed(0, second.log.tree.next_branch(), point.at, serves=point.serves))
     second.session.begin(plan, "served")
     second.harness = Counting(second.session, second.world)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 from hypothesis import given, settings
@@ -9,17 +10,20 @@ from hypothesis import strategies as st
 
 from agentrewind.core.budgets import UNLIMITED
 from agentrewind.core.records import Rewound
+from agentrewind.core.wire import WireReply
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.engine.offline import resume_point
 from agentrewind.engine.reset import ResetSession
 from agentrewind.engine.session import Session
 from agentrewind.engine.signal import RewindSignal
+from agentrewind.strategies.rewind_rules import RuleNames
 from tests.unit.engine.wire import Harness, Provider, answer
 from tests.unit.engine.worlds import MemoryLog, MemoryWorld
 
 MOVES = st.lists(
     st.one_of(
         st.tuples(st.just("write"), st.integers(1, 3)),
+        st.tuples(st.just("again"), st.just(0)),
         st.tuples(st.just("ask"), st.just(0)),
         st.tuples(st.just("say"), st.just(0)),
         st.tuples(st.just("commit"), st.integers(0, 10_000)),
@@ -29,17 +33,40 @@ MOVES = st.lists(
 )
 
 
+class Merging(Provider):
+    """Puts notes into one where it is asked to; each third time it can't."""
+
+    def __call__(self, body: dict) -> WireReply:
+        if not self.wants(body):
+            return super().__call__(body)
+        number = len(body["messages"][0]["content"])
+        if number % 3 == 0:
+            return WireReply(500, (), b"no")
+        return WireReply(200, (), answer(text=f"M<{next(NUMBERS)}>"))
+
+    @staticmethod
+    def wants(body: dict) -> bool:
+        return str(body["messages"][0]["content"]).startswith("You are at work on a long task")
+
+
+NUMBERS = itertools.count()
+
+
 class Law:
     """Plays moves as a model would and checks the laws after each call."""
 
-    def __init__(self) -> None:
+    kind = Session
+
+    def __init__(self, **rules: str) -> None:
         self.world = MemoryWorld({"start": "0"})
         self.log = MemoryLog()
-        self.session = Session(self.log, self.world, [OpenAIChat()], budget=UNLIMITED)
+        self.rules = RuleNames(**rules).rules()
+        self.session = self.kind(self.log, self.world, [OpenAIChat()], budget=UNLIMITED, rules=self.rules)
         self.harness = Harness(self.session, self.world)
         self.sent: dict[str, list[dict]] = {}
         self.files: dict[str, dict[str, str]] = {}
         self.count = 0
+        self.seeded = False
 
     def play(self, moves: list[tuple[str, int]]) -> None:
         queue = [*moves, ("end", 0)]
@@ -48,9 +75,9 @@ class Law:
             while queue:
                 move = queue.pop(0)
                 turns.append(self.turn(move))
-                if move[0] in ("write", "say", "end"):
+                if move[0] in ("write", "again", "say", "end"):
                     break
-            self.harness.step(Provider(turns))
+            self.harness.step(Merging(turns))
             if self.harness.messages[-1]["role"] == "assistant":
                 self.harness.messages.append({"role": "user", "content": f"go on {self.count}"})
 
@@ -65,6 +92,8 @@ class Law:
                     (f"c{self.count}-{n}", "shell", {"name": f"f{n}", "text": str(self.count)}) for n in range(value)
                 ]
                 return answer(calls=names)
+            if kind == "again":
+                return answer(calls=[(f"a{self.count}", "shell", {"name": "same", "text": "same"})])
             if kind == "ask":
                 return answer(calls=[(f"q{self.count}", "backtrack_candidates", {"reason": "r"})])
             if kind == "commit":
@@ -83,6 +112,7 @@ class Law:
         uid = tree.head
         assert [self.log.get(item) for item in tree.messages(uid)] == messages
         self.check_notes(messages)
+        self.check_hints(messages)
         moved = next((event for event in reversed(self.log.events) if isinstance(event, Rewound)), None)
         if moved is not None and tree.node(uid).began.parent == tree.node(moved.target).began.parent:
             self.check_restored(moved, messages)
@@ -90,11 +120,31 @@ class Law:
         self.files[uid] = dict(self.world.files)
 
     def check_notes(self, messages: list[dict]) -> None:
-        """Every note of the run stands in the context exactly once."""
+        """Every note that the policy keeps stands in the context exactly once: itself, or one text in its place."""
+        tree, policy = self.session.tree, self.rules.memory.kind
         text = "".join(message["content"] for message in messages if message["role"] == "system")
-        for note in self.session.tree.notes:
-            assert text.count(note.text) == 1, note
-        assert set(self.session.tree.held(self.session.tree.head)) == {n.branch for n in self.session.tree.notes}
+        held = tree.held(tree.head)
+        for note in tree.notes:
+            merged = sum(text.count(item.text) for item in tree.merges if note.branch in item.branches)
+            alike = sum(other.text == note.text and other.branch in held for other in tree.notes)
+            assert text.count(note.text) + merged == alike, note
+            assert policy == "budget" or not merged
+        if policy != "latest":
+            assert held == {note.branch for note in tree.notes}
+
+    def check_hints(self, messages: list[dict]) -> None:
+        """Nothing is told twice; what was told stays in the context that goes on from it; the harness never has it."""
+        said = [str(message["content"]) for message in messages if message["role"] == "tool"]
+        tree = self.session.tree
+        hints = [(node, node.began.hint) for node in tree.nodes.values() if node.began.hint]
+        on_path = {node.uid for node in tree.path()}
+        found = 0
+        for node, hint in hints:
+            times = sum(hint.text in text for text in said)
+            assert times == 1 if node.uid in on_path else times <= 1, hint
+            found += times
+        assert sum(text.count("[agentrewind]") for text in said) == found
+        assert "(Said once" not in json.dumps(self.harness.messages) or self.seeded
 
     def check_restored(self, moved: Rewound, messages: list[dict]) -> None:
         prefix = self.sent[moved.target]
@@ -104,25 +154,33 @@ class Law:
             assert self.world.files == self.files[moved.target]
 
 
-@settings(max_examples=300, deadline=None)
-@given(MOVES)
-def test_what_the_model_sees_and_what_the_files_are_belong_together(moves) -> None:
-    law = Law()
+MEMORIES = st.sampled_from(["cumulative", "latest", "budget:3", "budget:8"])
+SELECTORS = st.sampled_from(["agent", "random:7", "previous", "best-progress", "oracle:rec_000003"])
+
+
+@settings(max_examples=400, deadline=None)
+@given(MOVES, MEMORIES, SELECTORS, st.sampled_from(["never", "loop"]))
+def test_what_the_model_sees_and_what_the_files_are_belong_together(moves, memory, selector, trigger) -> None:
+    law = Law(memory=memory, selector=selector, trigger=trigger)
     law.play(moves)
+    for move in (event for event in law.log.events if isinstance(event, Rewound)):
+        assert (move.asked is None) == (move.selector == "")
+        assert move.asked != move.target
     assert not any("backtrack" in json.dumps(message) for message in law.harness.messages)
 
 
-@settings(max_examples=60, deadline=None)
-@given(MOVES, MOVES)
-def test_a_run_that_is_seeded_again_after_a_crash_keeps_the_laws(before, after) -> None:
-    first = Law()
+@settings(max_examples=80, deadline=None)
+@given(MOVES, MOVES, MEMORIES)
+def test_a_run_that_is_seeded_again_after_a_crash_keeps_the_laws(before, after, memory) -> None:
+    first = Law(memory=memory)
     first.play(before)
     point = resume_point(first.log)
-    second = Law()
+    second = Law(memory=memory)
+    second.seeded = True
     second.world, second.log, second.sent, second.files = first.world, first.log, first.sent, first.files
     second.count = 1000
     second.world.restore(point.snapshot)
-    second.session = Session(second.log, second.world, [OpenAIChat()], budget=UNLIMITED)
+    second.session = Session(second.log, second.world, [OpenAIChat()], budget=UNLIMITED, rules=second.rules)
     second.session.resume_at(point)
     from agentrewind.core.records import RunResumed
 
@@ -135,27 +193,25 @@ def test_a_run_that_is_seeded_again_after_a_crash_keeps_the_laws(before, after) 
 class ResetLaw(Law):
     """A harness that begins again with the restored conversation whenever it is told to."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.session = ResetSession(self.log, self.world, [OpenAIChat()], budget=UNLIMITED)
-        self.harness = Harness(self.session, self.world)
+    kind = ResetSession
 
     def play(self, moves: list[tuple[str, int]]) -> None:
         turns = [self.turn(move) for move in [*moves, ("end", 0)]]
         while turns:
-            provider = Provider(turns)
+            provider = Merging(turns)
             try:
                 self.harness.step(provider)
             except RewindSignal:
                 self.harness = Harness(self.session, self.world)
                 self.harness.messages = list(self.session.restored())
+                self.seeded = True
             turns = provider.turns
             if self.harness.messages[-1]["role"] == "assistant":
                 self.harness.messages.append({"role": "user", "content": f"go on {self.count}"})
 
 
 @settings(max_examples=150, deadline=None)
-@given(MOVES)
-def test_a_harness_that_is_given_the_restored_conversation_keeps_the_laws(moves) -> None:
-    law = ResetLaw()
+@given(MOVES, MEMORIES)
+def test_a_harness_that_is_given_the_restored_conversation_keeps_the_laws(moves, memory) -> None:
+    law = ResetLaw(memory=memory)
     law.play(moves)

@@ -7,8 +7,8 @@ from dataclasses import fields
 from agentrewind.compose.runs import Run
 from agentrewind.core.codec import Json, to_plain
 from agentrewind.core.cost import Cost
-from agentrewind.core.records import FilesRestored, Judged, Rewound
-from agentrewind.core.tree import Branch, Node
+from agentrewind.core.records import FilesRestored, Hint, Judged, NotesMerged, Rewound
+from agentrewind.core.tree import Branch, Node, RunTree
 from agentrewind.core.world import Changes, Gap, RestoreReport, Snapshot
 
 
@@ -87,7 +87,9 @@ def tree_facts(run: Run) -> Json:
         "branch": tree.branch,
         "branches": [_branch(branch) for branch in tree.branches.values()],
         "nodes": [node_facts(node, on_path=node.uid in on_path) for node in tree.nodes.values()],
-        "moves": [move_facts(move) for move in tree.moves],
+        "moves": [{**move_facts(move), **_memory_facts(tree, move)} for move in tree.moves],
+        "merges": [_merge(event) for event in tree.merging],
+        "rejected": [{"to": item.target, "told": item.told, "by": item.by} for item in tree.rejected],
         "warnings": [*run.warnings, *tree.warnings],
     }
 
@@ -116,6 +118,7 @@ def node_facts(node: Node, *, on_path: bool) -> Json:
         "latency_ms": ended.latency_ms if ended else None,
         "effects": to_plain(ended.effects) if ended else [],
         "note": ended.note if ended else "",
+        "hint": _hint(began.hint) if began.hint else None,
         "snapshot_after": node.after.snapshot if node.after else None,
         "changes": changes_facts(node.after.changes) if node.after else None,
         "verdict": _verdict(node.judged) if node.judged else None,
@@ -157,7 +160,33 @@ def move_facts(move: Rewound | FilesRestored) -> Json:
         "ended_processes": list(move.ended_processes),
         "context": move.context,
         "at_ns": move.at_ns,
+        "asked": move.asked or move.target,
+        "selector": move.selector or "agent",
+        "memory": move.memory or "cumulative",
     }
+
+
+def _memory_facts(tree: RunTree, move: Rewound | FilesRestored) -> Json:
+    """What the notes of a rewind take, and who counted."""
+    if isinstance(move, FilesRestored) or move.why != "rewind":
+        return {}
+    tokens, counted = tree.memory_tokens(move)
+    return {"memory_tokens": tokens, "memory_counted_by": counted}
+
+
+def _merge(event: NotesMerged) -> Json:
+    return {
+        "covers": list(event.covers),
+        "text": event.text,
+        "failed": event.failed,
+        "usage": to_plain(event.usage),
+        "latency_ms": event.latency_ms,
+        "at_ns": event.at_ns,
+    }
+
+
+def _hint(hint: Hint) -> Json:
+    return {"kind": hint.kind, "text": hint.text, "seen": list(hint.seen)}
 
 
 def changes_facts(changes: Changes) -> Json:

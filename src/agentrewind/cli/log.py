@@ -14,7 +14,8 @@ from agentrewind.cli.steps import Left, Row, Step, rows
 from agentrewind.cli.summary import going_on, headline, totals
 from agentrewind.cli.text import as_json, one_line, path_name, plural, printable, short_id
 from agentrewind.compose.runs import Run, open_run
-from agentrewind.core.records import FilesRestored, Judged
+from agentrewind.core.records import FilesRestored, Judged, NotesMerged
+from agentrewind.core.tree import Node
 
 FILES_NAMED = 2
 FILES_WIDTH = 28
@@ -73,10 +74,11 @@ def _left(row: Left, signs: Glyphs) -> Text:
     move = row.move
     if move.why == "undo":
         return Text(f"{signs.back} undo: back to where {move.target} had led", style="yellow")
-    person = ", by a person" if move.by == "person" else ""
-    where = f"{signs.back} back to before {move.target}{person}"
+    where = f"{signs.back} back to before {move.target}"
     kept = ", files kept" if move.keep_world else ""
-    return Text.assemble((where + kept, "yellow"), f": {one_line(move.note)}")
+    by = {"agent": "", "person": ", by a person"}.get(move.by, f", by {printable(move.by)}")
+    chosen = f", chosen by {printable(move.selector)} in place of {move.asked}" if move.asked else ""
+    return Text.assemble((where + kept + by + chosen, "yellow"), f": {one_line(move.note)}")
 
 
 def _did(step: Step, signs: Glyphs) -> Text:
@@ -128,12 +130,27 @@ def _judged(verdict: Judged | None, signs: Glyphs) -> Text:
 def _footer(run: Run, signs: Glyphs) -> list[Text]:
     tree = run.tree
     lines = [_files_moved(move, signs) for move in tree.moves if isinstance(move, FilesRestored)]
+    lines += [Text(_merged(event, signs), style="yellow") for event in tree.merging]
+    lines += [_hinted(node) for node in tree.nodes.values() if node.began.hint]
     lines += [Text(f"! {printable(text)}", style="yellow") for text in (*run.warnings, *tree.warnings)]
     if tree.intent is not None:
         way = going_on(run, run.id)
         settles = f"`{way}` settles it" if way else f"`agentrewind undo {run.id}` takes it back"
         lines.append(Text(f"A rewind to {tree.intent.target} was cut off; {settles}.", "red"))
     return lines
+
+
+def _merged(event: NotesMerged, signs: Glyphs) -> str:
+    """What became of notes that took too much room."""
+    which = f"the notes of {', '.join(event.covers)}"
+    if event.failed:
+        return f"! {which} could not be put into one ({one_line(event.failed)}); each stands as it was written"
+    return f"{signs.to} {which} were put into one by the model: {one_line(event.text)}"
+
+
+def _hinted(node: Node) -> Text:
+    assert node.began.hint is not None
+    return Text(f"! told before {node.uid} ({node.began.hint.kind}): {one_line(node.began.hint.text)}", style="yellow")
 
 
 def _files_moved(move: FilesRestored, signs: Glyphs) -> Text:

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from agentrewind.cli.options import home_option, json_option
+from agentrewind.cli.rule_options import RULES, rule_names, rule_options
 from agentrewind.compose.agents import Watcher
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
@@ -28,6 +29,7 @@ OF_A_NEW_RUN = {
     "check": "--check",
     "max_rewinds": "--max-rewinds",
     "allow_home": "--allow-home",
+    **RULES,
 }
 """Options that a run which goes on has from its beginning."""
 
@@ -59,6 +61,7 @@ def proxied_options(function: F) -> F:
                 metavar="CMD",
                 help="A shell command that judges the work at the end: exit code 0 accepts it.",
             ),
+            rule_options,
             click.option("--resume", metavar="RUN", help="Go on with a run of a program that was cut off or failed."),
             home_option,
             json_option,
@@ -86,6 +89,7 @@ def beginning(
         options["strategy"],
         options["check"],
         options["max_rewinds"],
+        rules=rule_names(options),
     )
     return begun(home, settings, workspace, port=port, watcher=watcher)
 

@@ -9,7 +9,8 @@ import click
 
 from agentrewind.cli.following import follow
 from agentrewind.cli.options import home_option, json_option
-from agentrewind.compose.agents import AGENTS, OPENAI, Keep, Mode, RunSettings, start
+from agentrewind.cli.rule_options import paper_alone, rule_names, rule_options
+from agentrewind.compose.agents import AGENTS, OPENAI, Keep, Mode, RunSettings, as_in_the_paper, start
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
 from agentrewind.journal.writer import Durability
@@ -57,12 +58,19 @@ from agentrewind.strategies import NAMES
     show_default=True,
     help="What each step survives: the death of any process, or a power loss.",
 )
+@rule_options
+@click.option(
+    "--paper",
+    is_flag=True,
+    help="As in the paper: fresh processes, no limit of rewinds, all notes, nothing noticed or done unasked.",
+)
 @home_option
 @json_option
 @click.argument("task")
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     *,
     agent: str,
     model: str,
@@ -75,9 +83,11 @@ def command(
     spawn: bool,
     max_rewinds: int,
     durability: Durability,
+    paper: bool,
     allow_home: bool,
     as_object: bool,
     task: str,
+    **_: object,
 ) -> None:
     """Let an agent work on TASK in a workspace, with every step recoverable.
 
@@ -98,5 +108,9 @@ def command(
         durability,
         cast("Mode", mode.replace("-", " ")),
         spawn,
+        rule_names(ctx.params),
     )
+    if paper:
+        paper_alone(ctx)
+        settings = as_in_the_paper(settings)
     ctx.exit(follow(lambda watcher: start(home, settings, root, watcher=watcher), as_object=as_object))

@@ -6,7 +6,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -36,6 +36,7 @@ from agentrewind.integrations.harnesses.mini import MiniSweAgent
 from agentrewind.journal.writer import Durability, JournalWriter
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from agentrewind.strategies import by_name
+from agentrewind.strategies.rewind_rules import RuleNames
 
 OPENAI = "https://api.openai.com/v1"
 AGENTS = ("builtin", "mini-swe-agent")
@@ -65,6 +66,13 @@ class RunSettings:
     mode: Mode = "in place"
     spawn: bool = False
     """fresh: start an interpreter for each process of the agent, instead of forking one that has imported it."""
+    rules: RuleNames = field(default_factory=RuleNames)
+
+
+def as_in_the_paper(settings: RunSettings) -> RunSettings:
+    """The same run with rewinds as the paper has them."""
+    rules = RuleNames(notice="off")
+    return replace(settings, mode="fresh", keep="none", max_rewinds=None, rules=rules)
 
 
 def _nothing(_: object) -> None: ...
@@ -170,6 +178,7 @@ def _header(settings: RunSettings, workspace: Path, redact: Redactor) -> RunStar
         mode=settings.mode,
         strategy=settings.strategy,
         settings=to_plain(settings),
+        memory=settings.rules.memory,
     )
 
 
@@ -212,6 +221,7 @@ class _Agent:
             raise UsageError("The name of the model is empty.")
         checked_command(settings.check)
         checked_url(settings.base_url)
+        settings.rules.rules()
         harness, strategy = harness_by_name(settings.agent), by_name(settings.strategy)
         key = environ.get("OPENAI_API_KEY") or None
         if key is None and settings.base_url.startswith(OPENAI):
@@ -255,6 +265,7 @@ class _Driver:
             max_rewinds=agent.settings.max_rewinds,
             keep_world=agent.settings.keep == "world",
             redact=redact,
+            rules=agent.settings.rules.rules(),
             kind=_SESSIONS[agent.settings.mode],
         )
 

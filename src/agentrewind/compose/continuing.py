@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agentrewind.core.edits import Edit, Message, splice
-from agentrewind.core.records import MAIN_THREAD, BranchId, RecordUid, Rewound
+from agentrewind.core.records import MAIN_THREAD, BranchId, Hint, RecordUid, Rewound
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.engine.checkpointer import Log
 from agentrewind.engine.offline import ResumePoint
@@ -32,7 +32,7 @@ class Continued:
 
 def continued(log: Log, point: ResumePoint) -> Continued:
     """The conversation that leads to `point`, found by following every call of the run."""
-    followed = _Followed(log.tree)
+    followed = _Followed(log)
     for node in log.tree.nodes.values():
         if node.is_llm and node.began.thread == MAIN_THREAD:
             sent = tuple(log.get(item) for item in log.tree.messages(node.uid))
@@ -54,8 +54,9 @@ class _At:
 class _Followed:
     """What the calls so far add up to."""
 
-    def __init__(self, tree: RunTree) -> None:
-        self._tree = tree
+    def __init__(self, log: Log) -> None:
+        self._tree: RunTree = log.tree
+        self._content = log.get
         self._raw: list[Message] = []
         self._seen: dict[RecordUid, _At] = {}
         self._last: _At | None = None
@@ -68,10 +69,18 @@ class _Followed:
         if edits is None or not 0 <= new <= len(sent):
             return False
         self._raw += sent[len(sent) - new :]
+        if began.hint is not None:
+            edits = self._with_hint(began.hint, edits)
         if splice(self._raw, edits) != list(sent):
             return False
         self._last = self._seen[node.uid] = _At(began.raw_length, edits, sent, began.branch)
         return True
+
+    def _with_hint(self, hint: Hint, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+        """The program holds the message of a hint as it was."""
+        shown = self._raw[hint.place]
+        self._raw[hint.place] = self._content(hint.original)
+        return (*edits, Edit(hint.place, hint.place + 1, (shown,), hint=hint.key))
 
     def _edits(self, node: Node, sent: tuple[Message, ...]) -> tuple[Edit, ...] | None:
         began, last, length = node.began, self._last, len(self._raw)
@@ -92,9 +101,9 @@ class _Followed:
 
     def _cut(self, branch: BranchId, target: _At, inserted: tuple[Message, ...]) -> Edit:
         """What the rewind that opened `branch` did: its memory holds the notes that the retained part didn't."""
-        order = [note.branch for note in self._tree.notes]
         held = {note for edit in target.edits for note in edit.notes}
-        names = tuple(item for item in order[: order.index(branch) + 1] if item not in held)
+        stand = self._tree.held_on(branch)
+        names = tuple(item.branch for item in self._tree.notes if item.branch in stand and item.branch not in held)
         return Edit(target.length, len(self._raw), inserted, branch, names)
 
     def at(self, point: ResumePoint) -> Continued:

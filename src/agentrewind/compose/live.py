@@ -25,6 +25,7 @@ from agentrewind.integrations.clients import install
 from agentrewind.journal.writer import Durability
 from agentrewind.snapshots.rules import PathRules
 from agentrewind.strategies import by_name
+from agentrewind.strategies.rewind_rules import RuleNames
 
 R = TypeVar("R")
 
@@ -111,6 +112,10 @@ def session(
     max_rewinds: int | None = 50,
     durability: Durability = "process",
     rules: PathRules | None = None,
+    memory: str = "cumulative",
+    selector: str = "agent",
+    trigger: str = "never",
+    notice: str = "on",
 ) -> Iterator[LiveRun]:
     """Record a run of the agent that runs inside the `with` block, and let it rewind.
 
@@ -128,6 +133,10 @@ def session(
         max_rewinds: how many rewinds the run may make; None for no limit.
         durability: `power` makes every step survive a power loss.
         rules: which paths are private, excluded or volatile; by default those of `agentrewind.toml`.
+        memory: which notes cross over at a rewind: `cumulative`, `latest` or `budget:TOKENS`.
+        selector: who chooses its target: `agent`, `random[:SEED]`, `previous`, `best-progress` or `oracle:UID`.
+        trigger: when to go back unasked: `never`, or some of `failures:N`, `loop`, `regression`, with commas.
+        notice: of what to tell the agent, once: `on`, `off`, or numbers as in `loop=2,stall=40,errors=3`.
 
     Raises:
         UsageError: a bad argument, or another session is open in this process. Busy: somebody else uses the workspace.
@@ -138,13 +147,17 @@ def session(
     root = workspace_path(workspace, home)
     plan = by_name(strategy)
     checked_command(check)
+    names = RuleNames(memory, selector, trigger, notice)
+    chosen = names.rules()
     redact = redactor(os.environ, root)
-    started = header(root, task, redact=redact, name=name, agent="python", strategy=strategy)
+    started = header(root, task, redact=redact, name=name, agent="python", strategy=strategy, memory=memory)
     holder = f"run {started.run_id}"
     with _alone(), closing(open_world(home, root, rules=rules, durability=durability, holder=holder)) as world:
         settle(home, world, root)
         with created(home, started, redact, durability) as log:
-            recorded = recorder(log, world, plan, max_rewinds=max_rewinds, keep_world=False, redact=redact)
+            recorded = recorder(
+                log, world, plan, max_rewinds=max_rewinds, keep_world=False, redact=redact, rules=chosen
+            )
             run = LiveRun(started.run_id, root, recorded, check, plan)
             with run.recording():
                 yield run

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentrewind.core.codec import Json
-from agentrewind.core.records import Event, LlmInput, MessageId, NodeEnded, Usage
+from agentrewind.core.records import Event, LlmInput, MessageId, MessageList, NodeEnded, NotesMerged, Usage
 from agentrewind.core.tree import RunTree
 from agentrewind.engine.checkpointer import Log
 
@@ -31,7 +31,13 @@ class Priced:
         return self._log.tree
 
     def append(self, event: Event) -> None:
-        self._log.append(self._priced(event) if isinstance(event, NodeEnded) else event)
+        match event:
+            case NodeEnded():
+                self._log.append(self._priced(event))
+            case NotesMerged(output=output) if output is not None:
+                self._log.append(_priced_merge(event, self.get(output)))
+            case _:
+                self._log.append(event)
 
     def put(self, content: Json) -> MessageId:
         return self._log.put(content)
@@ -48,6 +54,12 @@ class Priced:
             return event
         usd, priced = price(node.began.llm, event.usage, self.get(event.output), node.began.started_ns)
         return replace(event, usage=replace(event.usage, usd=usd), priced=priced)
+
+
+def _priced_merge(event: NotesMerged, response: Json) -> NotesMerged:
+    llm = LlmInput(event.model, MessageList(), dialect=event.dialect)
+    usd, priced = price(llm, event.usage, response, event.at_ns)
+    return replace(event, usage=replace(event.usage, usd=usd), priced=priced)
 
 
 def price(llm: LlmInput, usage: Usage, response: Json, at_ns: int) -> tuple[float | None, str]:

@@ -19,6 +19,7 @@ from agentrewind.engine.offline import ResumePoint
 from agentrewind.engine.rewinder import Ender
 from agentrewind.engine.session import Session
 from agentrewind.engine.threads import common_prefix
+from agentrewind.strategies.rewind_rules import RewindRules
 
 ANEW = (
     "The program began its conversation anew: the files are those of {at}, and the model doesn't see what was said"
@@ -43,6 +44,7 @@ class ProgramSession(Session):
         offers_rewind: bool,
         redact: Callable[[Json], Json],
         end_processes: Ender,
+        rules: RewindRules = RewindRules(),  # noqa: B008 (frozen)
     ) -> None:
         super().__init__(
             log,
@@ -52,6 +54,7 @@ class ProgramSession(Session):
             offers_rewind=offers_rewind,
             redact=redact,
             end_processes=end_processes,
+            rules=rules,
         )
         self._point: ResumePoint | None = None
         self._before = Continued()

@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agentrewind.compose.agents import Watcher
@@ -34,6 +34,7 @@ from agentrewind.integrations.proxy.upstream import PLACEHOLDER, Family
 from agentrewind.journal.writer import Durability, JournalWriter
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from agentrewind.strategies import by_name
+from agentrewind.strategies.rewind_rules import RuleNames
 
 UNWATCHED = Watcher()
 CAN_PROXY = ("http_proxy", "https_proxy", "all_proxy")
@@ -53,6 +54,7 @@ class ProxiedSettings:
     check: str | None = None
     max_rewinds: int | None = 50
     durability: Durability = "process"
+    rules: RuleNames = field(default_factory=RuleNames)
 
 
 class ProxiedRun:
@@ -156,6 +158,7 @@ def begun(
         agent=PROGRAM,
         strategy=settings.strategy,
         settings=to_plain(settings),
+        memory=settings.rules.memory,
     )
     holder = f"run {started.run_id}"
     with (
@@ -240,6 +243,7 @@ class _Recording:
             "anthropic": Upstream(settings.anthropic_base_url, "anthropic", environ.get("ANTHROPIC_API_KEY", "")),
         }
         strategy = by_name(settings.strategy)
+        settings.rules.rules()
         checked_command(settings.check)
         listening = Listening(port)
         return cls(settings, workspace, environ, watcher, strategy, upstreams, listening)
@@ -293,6 +297,7 @@ class _Recording:
             offers_rewind=self.strategy.offers_rewind,
             redact=self.redact,
             end_processes=Leftovers(callers, self.listening.port, lambda: log.tree, below),
+            rules=self.settings.rules.rules(),
         )
         session.people = people(watched)
         return session

@@ -25,6 +25,7 @@ from agentrewind.engine.session import Session
 from agentrewind.journal.requests import Requests
 from agentrewind.journal.writer import Durability, JournalWriter
 from agentrewind.snapshots.workspace import WorkspaceWorld
+from agentrewind.strategies.rewind_rules import RewindRules
 from agentrewind.tasks.check import CommandCheck
 
 DIALECTS = (OpenAIChat(), OpenAIResponses(), AnthropicMessages())
@@ -74,12 +75,15 @@ def header(
     mode: str = "in place",
     strategy: str = "rewind",
     settings: Json = None,
+    memory: str = "",
 ) -> RunStarted:
     """The first line of a new run. Its id speaks of `name`, else of the task, and of no secret in either."""
     now = time.time_ns()
     words = slug(redact(name or task))
     run_id = new_run_id(words if redact(words) == words else "", now)
-    return RunStarted(run_id, str(workspace), now, __version__, task, agent, model, mode, strategy, settings or {})
+    return RunStarted(
+        run_id, str(workspace), now, __version__, task, agent, model, mode, strategy, settings or {}, memory=memory
+    )
 
 
 @contextmanager
@@ -106,6 +110,7 @@ def recorder(
     keep_world: bool,
     redact: Callable[[Json], Json],
     kind: type[Session] = Session,
+    rules: RewindRules = RewindRules(),  # noqa: B008 (frozen)
 ) -> Session:
     """The interposer of one run."""
     session = kind(
@@ -116,6 +121,7 @@ def recorder(
         offers_rewind=strategy.offers_rewind,
         keep_world=keep_world,
         redact=redact,
+        rules=rules,
     )
     session.people = people(log)
     return session

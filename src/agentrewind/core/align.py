@@ -23,16 +23,33 @@ def align(old: Sequence[str], new: Sequence[str], edits: Sequence[Edit]) -> tupl
     message is left, none that isn't abandoned is cut. A message that stands between two messages of one cut, or in
     the place of a message of a cut, is abandoned with them; a summary of both kinds is a reason for None. Edits whose
     range is gone become insertions, so that their notes stay; an answered rewind tool whose neighbours are both gone
-    goes with them.
+    goes with them, and so does a hint whose message is gone or was rewritten.
 
     Args:
         old: the digests of the messages to which `edits` apply.
         new: those of the list that the harness sends now.
         edits: in order, not overlapping.
     """
-    readings = [_Reading(len(new), len(old), matches) for matches in _embeddings(old, new, edits)]
-    placed = [reading.placed(edits) for reading in readings]
-    return placed[0] if placed and all(one == placed[0] for one in placed) else None
+    moving = [edit for edit in edits if not edit.hint]
+    readings = [_Reading(len(new), len(old), matches) for matches in _embeddings(old, new, moving)]
+    placed = [reading.placed(moving) for reading in readings]
+    if not placed or placed[0] is None or any(one != placed[0] for one in placed):
+        return None
+    return _with_hints(placed[0], [edit for edit in edits if edit.hint], old, new)
+
+
+def _with_hints(
+    placed: Sequence[Edit], hints: Sequence[Edit], old: Sequence[str], new: Sequence[str]
+) -> tuple[Edit, ...]:
+    """The edits with those hints whose message is still there, as it was and outside of every cut. The others go."""
+    found = list(placed)
+    for hint in hints:
+        key = old[hint.start]
+        if old.count(key) == new.count(key) == 1:
+            at = new.index(key)
+            if not any(edit.start <= at < edit.stop for edit in placed):
+                found.append(replace(hint, start=at, stop=at + 1))
+    return tuple(sorted(found, key=lambda edit: (edit.start, edit.stop)))
 
 
 def _regions(length: int, edits: Sequence[Edit]) -> list[int]:

@@ -15,12 +15,14 @@ from agentrewind.core.records import (
     FilesRestored,
     NodeBegan,
     NodeEnded,
+    NotesMerged,
     RecordUid,
     Rewound,
     RunEnded,
     RunResumed,
     RunStarted,
     Snapshotted,
+    Usage,
 )
 from agentrewind.core.tree import Node, RunTree
 
@@ -151,6 +153,8 @@ def _booked(books: _Books, event: Event) -> None:
             books.move(Cost(restore_ms=restore, rewinds=count, memory_tokens=event.memory_tokens), event.branch)
         case FilesRestored():
             books.book(Cost(restore_ms=event.took_ms), tree.head, tree.branch)
+        case NotesMerged():
+            books.book(_of_merge(event), tree.head, tree.branch)
 
 
 def _time_of(event: Event, tree: RunTree) -> int | None:
@@ -179,7 +183,17 @@ def _of_node(node: Node) -> Cost:
         return Cost(calls=1, failed=1, model_ms=took)
     if ended is None:
         return Cost(calls=1, uncounted=1, unpriced=1)
-    usage = ended.usage
+    return _of_answer(ended.usage, took)
+
+
+def _of_merge(event: NotesMerged) -> Cost:
+    """The runtime's own call is a call like any other."""
+    if event.output is None:
+        return Cost(calls=1, failed=1, model_ms=event.latency_ms)
+    return _of_answer(event.usage, event.latency_ms)
+
+
+def _of_answer(usage: Usage, took: float) -> Cost:
     return Cost(
         calls=1,
         uncounted=int(not usage.known),
@@ -209,7 +223,8 @@ def _summed(books: _Books) -> RunCost:
             retained += cost
         else:
             abandoned += cost
-    calls = [node for node in tree.nodes.values() if node.is_llm]
+    calls = [_Call.of_node(node) for node in tree.nodes.values() if node.is_llm]
+    calls += [_Call(event.model, _of_merge(event), event.usage, event.priced) for event in tree.merging]
     return RunCost(
         retained + abandoned,
         retained,
@@ -217,33 +232,48 @@ def _summed(books: _Books) -> RunCost:
         {branch: books.by_branch.get(branch, Cost()) for branch in tree.branches},
         _by_model(calls),
         _unknown(calls),
-        tuple(sorted({_table(node.ended.priced) for node in calls if node.ended and node.ended.usage.usd is not None})),
+        tuple(sorted({_table(call.priced) for call in calls if call.usage is not None and call.usage.usd is not None})),
     )
 
 
-def _by_model(calls: Iterable[Node]) -> dict[str, Cost]:
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call to a model, of the agent's or of the runtime. `usage` is None where it was cut off."""
+
+    model: str
+    cost: Cost
+    usage: Usage | None
+    priced: str
+
+    @classmethod
+    def of_node(cls, node: Node) -> _Call:
+        ended, llm = node.ended, node.began.llm
+        model, priced = llm.model if llm else "", ended.priced if ended else ""
+        return cls(model, _of_node(node), ended.usage if ended else None, priced)
+
+
+def _by_model(calls: Iterable[_Call]) -> dict[str, Cost]:
     models: dict[str, Cost] = {}
-    for node in calls:
-        name = node.began.llm.model if node.began.llm else ""
-        models[name] = models.get(name, Cost()) + _of_node(node)
+    for call in calls:
+        models[call.model] = models.get(call.model, Cost()) + call.cost
     return models
 
 
-def _unknown(calls: Iterable[Node]) -> dict[str, int]:
+def _unknown(calls: Iterable[_Call]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for node in calls:
-        if _of_node(node).unpriced:
-            why = _why(node)
+    for call in calls:
+        if call.cost.unpriced:
+            why = _why(call)
             counts[why] = counts.get(why, 0) + 1
     return counts
 
 
-def _why(node: Node) -> str:
-    if node.ended is None:
+def _why(call: _Call) -> str:
+    if call.usage is None:
         return "the call was cut off"
-    if not node.ended.usage.known:
+    if not call.usage.known:
         return "the server said no token numbers"
-    return node.ended.priced or "no prices were looked up when it was recorded"
+    return call.priced or "no prices were looked up when it was recorded"
 
 
 def _table(priced: str) -> str:

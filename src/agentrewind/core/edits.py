@@ -24,6 +24,8 @@ class Edit:
     branch: str = ""
     notes: tuple[str, ...] = ()
     """The branches whose notes stand in `inserted`."""
+    hint: str = ""
+    """Not empty: `inserted` is the one raw message itself with a hint at its end, and this is what is told once."""
 
 
 def splice(raw: Sequence[Message], edits: Sequence[Edit]) -> list[Message]:

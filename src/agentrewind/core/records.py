@@ -112,6 +112,8 @@ class RunStarted:
     strategy: str = "rewind"
     settings: Json = field(default_factory=dict)
     forked: Forked | None = None
+    memory: str = ""
+    """The memory policy of the run, as `core.memory.policy_named` takes it; empty for the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,24 @@ class Snapshotted:
 
 
 @dataclass(frozen=True, slots=True)
+class Hint:
+    """What the runtime noticed, said once at the end of a tool result that the harness had sent (rewind.md, section 6).
+
+    The harness holds the result as it was: what the model saw is in the messages of the call, `original` is the other.
+    """
+
+    kind: Literal["loop", "stall", "error"]
+    key: str
+    """What is told once: equal for the same loop, the same standstill, the same error."""
+    text: str
+    place: int
+    """The number of the message among those that the harness sent."""
+    original: MessageId
+    seen: tuple[RecordUid, ...] = ()
+    """The calls in which it shows, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeBegan:
     """A node, before its call is made. An llm node with a snapshot is a checkpoint from here on."""
 
@@ -152,6 +172,8 @@ class NodeBegan:
     """llm: how many messages the harness itself sent (edits not applied)."""
     looked_ms: float = 0.0
     """How long looking at the world took where it was as before; else its `Snapshotted` says so."""
+    hint: Hint | None = None
+    """llm: what this call told the model for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +190,8 @@ class NodeEnded:
     """llm: the first line of the text, cut. tool: the same of the result."""
     calls: tuple[str, ...] = ()
     """llm: the tool calls in short, as `name(first argument…)`."""
+    action: str = ""
+    """llm: a digest of the tool calls with all their arguments; empty where there are none."""
     note: str = ""
     """What the interposer did with it, e.g. that sibling calls were not executed because of a commit."""
     priced: str = ""
@@ -206,6 +230,12 @@ class RewindIntended:
     why: Literal["rewind", "undo"] = "rewind"
     keep_world: bool = False
     request: RequestId | None = None
+    asked: RecordUid | None = None
+    """The target that was asked for, where a selector chose another one."""
+    selector: str = ""
+    """The selector that chose `target`; empty where it is the one that was asked for."""
+    memory: str = ""
+    """The memory policy in force, as `core.memory.policy_named` takes it; empty for the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +257,39 @@ class Rewound:
     ended_threads: tuple[ThreadId, ...] = ()
     context: Literal["exact", "degraded"] = "exact"
     memory_tokens: int = 0
+    """About how many tokens the message with the notes takes (`core.memory.tokens`)."""
     took_ms: float = 0.0
     at_ns: int = 0
     restore_ms: float = 0.0
     """Of `took_ms`, what bringing the files back took."""
     request: RequestId | None = None
+    asked: RecordUid | None = None
+    """See `RewindIntended`; the same for the next two."""
+    selector: str = ""
+    memory: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotesMerged:
+    """The model was asked to put the oldest notes into one: a call of the runtime's own, outside of the conversation.
+
+    From here on `text` stands for the notes that the rewinds to `covers` brought. Where it came to nothing `failed`
+    says why, and each of them goes on to stand for itself.
+    """
+
+    covers: tuple[BranchId, ...]
+    text: str = ""
+    failed: str = ""
+    model: str = ""
+    dialect: str = "openai_chat"
+    request: MessageId | None = None
+    output: MessageId | None = None
+    """The provider's response, where there was one."""
+    usage: Usage = field(default_factory=Usage)
+    priced: str = ""
+    """As `NodeEnded.priced`."""
+    latency_ms: float = 0.0
+    at_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +376,7 @@ Event = (
     | Judged
     | RewindIntended
     | Rewound
+    | NotesMerged
     | RewindGivenUp
     | RewindRejected
     | FilesRestored
@@ -336,6 +395,7 @@ EVENTS: dict[str, type[Event]] = {
     "judged": Judged,
     "rewind_intended": RewindIntended,
     "rewound": Rewound,
+    "notes_merged": NotesMerged,
     "rewind_given_up": RewindGivenUp,
     "rewind_rejected": RewindRejected,
     "files_restored": FilesRestored,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from agentrewind.core.errors import JournalError, UnknownRecord
-from agentrewind.core.memory import Note
+from agentrewind.core.memory import Merged, Note
 from agentrewind.core.records import (
     FIRST_BRANCH,
     BranchId,
@@ -17,6 +18,7 @@ from agentrewind.core.records import (
     MessageList,
     NodeBegan,
     NodeEnded,
+    NotesMerged,
     Paused,
     RecordUid,
     RequestId,
@@ -82,6 +84,10 @@ class RunTree:
     branch: BranchId = FIRST_BRANCH
     head: RecordUid | None = None
     notes: list[Note] = field(default_factory=list)
+    merges: list[Merged] = field(default_factory=list)
+    """What the model put in the place of several notes; the notes themselves stay in `notes`."""
+    merging: list[NotesMerged] = field(default_factory=list)
+    """The internal calls for it, also those that came to nothing."""
     rewinds: int = 0
     """How many were made (undone ones count, undoing doesn't)."""
     moves: list[Rewound | FilesRestored] = field(default_factory=list)
@@ -94,6 +100,10 @@ class RunTree:
     """The newest snapshot of the world, or the newest hole."""
     states: dict[SnapshotId, Snapshotted] = field(default_factory=dict)
     ended_threads: set[ThreadId] = field(default_factory=set)
+    acted: dict[tuple[SnapshotId, str], list[RecordUid]] = field(default_factory=dict)
+    """The LLM calls by the state of the files that they were made on and by what they asked for (`NodeEnded.action`),
+    over all branches, oldest first.
+    """
     resumes: int = 0
     requests: dict[RequestId, RewindIntended | Rewound | RewindGivenUp | RewindRejected] = field(default_factory=dict)
     """What became of each rewind that a person asked for while the run was alive; so far, where it is an intent."""
@@ -120,7 +130,7 @@ class RunTree:
             case NodeBegan():
                 self._began(event)
             case NodeEnded():
-                self.node(event.uid).ended = event
+                self._ended(event)
             case Snapshotted():
                 self._saved(event)
             case Judged():
@@ -133,6 +143,10 @@ class RunTree:
             case Rewound():
                 self._moved(event)
                 self._of_request(event)
+            case NotesMerged():
+                self.merging.append(event)
+                if event.text:
+                    self.merges.append(Merged(event.covers, event.text))
             case RewindGivenUp():
                 self.intent = None
                 self._of_request(event)
@@ -177,6 +191,10 @@ class RunTree:
                 if event.at is not None:
                     self._named(event.at)
                 self._check_new(event.branch)
+            case NotesMerged():
+                unknown = set(event.covers).difference(note.branch for note in self.notes)
+                if unknown:
+                    raise JournalError(f"Notes of {', '.join(sorted(unknown))} were merged; there are none.")
             case Snapshotted(after=named) | Judged(after=named) | FilesRestored(record=named) if named is not None:
                 self._named(named)
 
@@ -218,6 +236,12 @@ class RunTree:
             before.after = replace(state, after=before.uid, changes=Changes(), took_ms=0.0)
         self.nodes[event.uid] = Node(event)
         self.head = event.uid
+
+    def _ended(self, event: NodeEnded) -> None:
+        node = self.node(event.uid)
+        node.ended = event
+        if event.action and node.began.snapshot is not None:
+            self.acted.setdefault((node.began.snapshot, event.action), []).append(event.uid)
 
     def _saved(self, event: Snapshotted) -> None:
         self.live = event
@@ -294,15 +318,25 @@ class RunTree:
         """The notes that stand in the messages of llm node `uid`, named by the branches that brought them.
 
         A rewind puts every note of the run so far into the context that it opens, so a node holds the notes up to that
-        of the newest rewind on its line of branches.
+        of the newest rewind on its line of branches; where the policy was `latest`, that one note and those of the
+        rewind's target.
         """
-        branch: Branch | None = self.branches[self.node(uid).began.branch]
+        return self.held_on(self.node(uid).began.branch)
+
+    def held_on(self, branch: BranchId) -> frozenset[BranchId]:
+        """The notes that stand in every context of a branch."""
         order = [note.branch for note in self.notes]
-        while branch is not None:
-            if branch.id in order:
-                return frozenset(order[: order.index(branch.id) + 1])
-            branch = self.branches[branch.parent] if branch.parent is not None else None
-        return frozenset()
+        known, found = set(order), set[BranchId]()
+        at: Branch | None = self.branches[branch]
+        while at is not None:
+            parent = at.parent
+            if at.id in known and at.opened_by is not None:
+                if at.opened_by.memory != "latest":
+                    return frozenset(found.union(order[: order.index(at.id) + 1]))
+                found.add(at.id)
+                parent = self.node(at.opened_by.target).began.branch
+            at = self.branches[parent] if parent is not None else None
+        return frozenset(found)
 
     def usable(self, uid: RecordUid) -> str | None:
         """Why `uid` can't be a rewind target; None where it can."""
@@ -343,6 +377,24 @@ class RunTree:
         state = self.states.get(snapshot)
         return state is None or state.complete
 
+    def memory_tokens(self, rewound: Rewound) -> tuple[int, Literal["provider", "estimate"]]:
+        """What the message with the notes takes, after a rewind.
+
+        From the provider's own counts where they tell: the first call after the rewind sent exactly one message more
+        than the target did, to the same model with the same tools. Else the estimate of the record.
+        """
+        first = next(
+            (node for node in self.nodes.values() if node.began.branch == rewound.branch and node.is_llm), None
+        )
+        target = self.nodes.get(rewound.target)
+        if first is None or target is None or not _alike(first, target):
+            return rewound.memory_tokens, "estimate"
+        before, after = self.messages(target.uid), self.messages(first.uid)
+        if after[:-1] != before or first.ended is None or target.ended is None:
+            return rewound.memory_tokens, "estimate"
+        added = first.ended.usage.input - target.ended.usage.input
+        return (added, "provider") if target.ended.usage.input and added > 0 else (rewound.memory_tokens, "estimate")
+
     def rejections(self) -> int:
         """How many rejections in a row, up to the newest, have its exit code and got no further than the first of them.
 
@@ -373,3 +425,9 @@ class RunTree:
                 break
             count += 1
         return count
+
+
+def _alike(one: Node, other: Node) -> bool:
+    """Whether two LLM calls went to the same model with the same tools."""
+    left, right = one.began.llm, other.began.llm
+    return left is not None and right is not None and (left.model, left.tools) == (right.model, right.tools)

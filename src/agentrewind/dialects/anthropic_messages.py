@@ -15,7 +15,7 @@ from agentrewind.core.errors import ProviderError
 from agentrewind.core.records import Usage
 from agentrewind.core.tools import ToolSpec
 from agentrewind.dialects import answers, message_events, requests, sse
-from agentrewind.dialects.base import MemoryRole, Reply, ToolCall, listed
+from agentrewind.dialects.base import MemoryRole, Reply, ToolCall, ToolResult, listed
 
 VOLATILE_VERSION = 1
 """Grows when `VOLATILE` or the normal form of `canonical` changes; journals of another version don't compare."""
@@ -32,6 +32,8 @@ VOLATILE_METADATA = frozenset({"user_id"})
 """Fields of `metadata` that name a session or a person: they differ from run to run."""
 
 ROLES = frozenset({"system", "user", "assistant"})
+ASKING = ("max_tokens", "temperature")
+"""Parameters that a request of ours to the same model takes over."""
 CACHE_MARKERS = 4
 """How many `cache_control` markers the provider allows in a request."""
 
@@ -124,6 +126,28 @@ class AnthropicMessages:
 
     def user(self, text: str) -> Message:
         return {"role": "user", "content": [{"type": "text", "text": text}]}
+
+    def asking(self, body: Json, text: str) -> Json:
+        kept = requests.kept(body, ASKING)
+        return {"model": self.model(body), "messages": [self.user(text)], **kept}
+
+    def tool_results(self, message: Message) -> list[ToolResult]:
+        return [
+            ToolResult(requests.said(block.get("content")), block.get("is_error"))
+            for block in _blocks(message)
+            if block.get("type") == "tool_result"
+        ]
+
+    def with_hint(self, message: Message, text: str) -> Message | None:
+        blocks = list(_blocks(message))
+        at = next((place for place in reversed(range(len(blocks))) if blocks[place].get("type") == "tool_result"), None)
+        if at is None:
+            return None
+        content = requests.longer(blocks[at].get("content"), text, {"type": "text", "text": text})
+        if content is None:
+            return None
+        blocks[at] = {**blocks[at], "content": content}
+        return {**message, "content": blocks}
 
     def results(self, answer: Message | Sequence[Message], texts: dict[str, str]) -> list[Message]:
         blocks = [

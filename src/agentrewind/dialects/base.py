@@ -46,6 +46,14 @@ class Reply:
         return only
 
 
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool said, as it stands in a conversation. `failed` is None where the format doesn't say."""
+
+    text: str
+    failed: bool | None = None
+
+
 MemoryRole = Literal["system", "user"]
 
 
@@ -122,6 +130,15 @@ class Dialect(Protocol):
     def memory(self, text: str, role: MemoryRole) -> Message: ...
 
     def user(self, text: str) -> Message: ...
+
+    def asking(self, body: Json, text: str) -> Json:
+        """A request to the same model as `body` for a plain text answer to `text`: no history, tool, format, stream."""
+
+    def tool_results(self, message: Message) -> list[ToolResult]:
+        """The results of tools in a message of a harness."""
+
+    def with_hint(self, message: Message, text: str) -> Message | None:
+        """The message with `text` at the end of its last tool result; None where it holds none that takes text."""
 
     def results(self, answer: Message | Sequence[Message], texts: dict[str, str]) -> list[Message]:
         """The messages that answer each call in `Reply.messages`: call id to text, in the order of the calls."""

@@ -12,7 +12,7 @@ from agentrewind.core.errors import ProviderError
 from agentrewind.core.records import Usage
 from agentrewind.core.tools import ToolSpec
 from agentrewind.dialects import answers, requests, sse
-from agentrewind.dialects.base import MemoryRole, Reply, ToolCall, listed
+from agentrewind.dialects.base import MemoryRole, Reply, ToolCall, ToolResult, listed
 
 VOLATILE_VERSION = 1
 """Grows when `VOLATILE` or the normal form of `canonical` changes; journals of another version don't compare."""
@@ -38,6 +38,9 @@ Reasoning is among them since harnesses drop that of older turns.
 """
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+TOOL_ROLES = frozenset({"tool", "function"})
+ASKING = ("temperature", "max_tokens", "max_completion_tokens", "reasoning_effort", "chat_template_kwargs", "user")
+"""Parameters that a request of ours to the same model takes over."""
 
 _TEXT = frozenset({"content", "refusal", "reasoning", "reasoning_content", "arguments", "input"})
 """Fields of a delta that grow by appending."""
@@ -126,6 +129,19 @@ class OpenAIChat:
 
     def user(self, text: str) -> Message:
         return {"role": "user", "content": text}
+
+    def asking(self, body: Json, text: str) -> Json:
+        return {"model": self.model(body), "messages": [self.user(text)], **requests.kept(body, ASKING)}
+
+    def tool_results(self, message: Message) -> list[ToolResult]:
+        """See `Dialect`. The format has no mark for a failure."""
+        return [ToolResult(requests.said(message.get("content")))] if message.get("role") in TOOL_ROLES else []
+
+    def with_hint(self, message: Message, text: str) -> Message | None:
+        if message.get("role") not in TOOL_ROLES:
+            return None
+        content = requests.longer(message.get("content"), text, {"type": "text", "text": text})
+        return None if content is None else {**message, "content": content}
 
     def results(self, answer: Message | Sequence[Message], texts: dict[str, str]) -> list[Message]:
         return [

@@ -16,7 +16,7 @@ from agentrewind.core.errors import ProviderError
 from agentrewind.core.records import Usage
 from agentrewind.core.tools import ToolSpec
 from agentrewind.dialects import answers, requests, response_events, sse
-from agentrewind.dialects.base import MemoryRole, Reply, ToolCall, listed
+from agentrewind.dialects.base import MemoryRole, Reply, ToolCall, ToolResult, listed
 
 VOLATILE_VERSION = 1
 """Grows when `VOLATILE` or the normal form of `canonical` changes; journals of another version don't compare."""
@@ -53,6 +53,10 @@ _OUTPUTS = {
 }
 """The calls that the harness carries out, and the items that answer them. The provider carries out all others."""
 _ANSWERS = frozenset(_OUTPUTS.values())
+TEXT_OUTPUTS = _ANSWERS - {"computer_call_output", "shell_call_output"}
+"""Those whose output is text, or parts that may be."""
+ASKING = ("temperature", "max_output_tokens", "reasoning", "user")
+"""Parameters that a request of ours to the same model takes over."""
 _NAMED = {"function_call": "arguments", "custom_tool_call": "input"}
 """The calls that have a name, and where they carry what they were given."""
 _KNOWN_BY_ID = frozenset({"item_reference", "local_shell_call_output", "mcp_approval_request"})
@@ -161,6 +165,22 @@ class OpenAIResponses:
 
     def user(self, text: str) -> Message:
         return {"role": "user", "content": text}
+
+    def asking(self, body: Json, text: str) -> Json:
+        kept = requests.kept(body, ASKING)
+        return {"model": self.model(body), "input": [self.user(text)], **kept, "store": False}
+
+    def tool_results(self, message: Message) -> list[ToolResult]:
+        if _type(message) not in TEXT_OUTPUTS:
+            return []
+        failed = True if message.get("status") == "failed" or message.get("error") else None
+        return [ToolResult(requests.said(message.get("output")), failed)]
+
+    def with_hint(self, message: Message, text: str) -> Message | None:
+        if _type(message) not in TEXT_OUTPUTS:
+            return None
+        output = requests.longer(message.get("output"), text, {"type": "input_text", "text": text})
+        return None if output is None else {**message, "output": output}
 
     def results(self, answer: Message | Sequence[Message], texts: dict[str, str]) -> list[Message]:
         return [_result(item, texts[item["call_id"]]) for item in _calls_to_answer(listed(answer))]

@@ -40,6 +40,29 @@ def with_declared(
     return {**body, "tools": [*(body.get("tools") or []), *map(declaration, missing)]} if missing else body
 
 
+def kept(body: Json, names: Sequence[str]) -> dict[str, Json]:
+    """The parameters of these names that a request has."""
+    return {name: body[name] for name in names if body.get(name) is not None}
+
+
+def said(content: Json) -> str:
+    """The text of a tool result: itself, or that of its parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else ()
+    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def longer(content: Json, text: str, part: Json) -> Json:
+    """The content of a tool result with `text` at its end, as `part` where the content has parts; None where it is
+    neither text nor parts.
+    """
+    if content is None or isinstance(content, str):
+        return f"{content}\n\n{text}" if content else text
+    return [*content, part] if isinstance(content, list) else None
+
+
 def only_text(parts: list[Json]) -> Json:
     """The canonical form of a content: a single text part is that text, anything else stays a list."""
     only = parts[0] if len(parts) == 1 else None

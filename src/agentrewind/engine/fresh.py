@@ -15,7 +15,7 @@ from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.edits import Edit, Message, splice
 from agentrewind.core.errors import RewindRefused
 from agentrewind.core.memory import Note
-from agentrewind.core.records import Judged, MessageId, RecordUid, ToolInput, Warned
+from agentrewind.core.records import Judged, MessageId, RecordUid, RewindRejected, ToolInput, Warned
 from agentrewind.core.strategy import Decision, Strategy
 from agentrewind.core.tools import NAMES, TOOLS
 from agentrewind.core.tree import Node
@@ -43,6 +43,7 @@ from agentrewind.engine.session import SUBMISSION, Inject, Session, jsonable
 from agentrewind.engine.signal import RewindSignal
 from agentrewind.engine.threads import Thread, Threads
 from agentrewind.engine.whole import Whole, marked
+from agentrewind.strategies.rewind_rules import RewindRules
 
 T = TypeVar("T")
 
@@ -82,6 +83,7 @@ class FreshSession(Session):
         inject: Inject = "auto",
         memory_role: MemoryRole = "system",
         redact: Callable[[Json], Json] = lambda content: content,
+        rules: RewindRules = RewindRules(),  # noqa: B008 (frozen)
     ) -> None:
         self._whole = Whole(log)
         super().__init__(
@@ -95,8 +97,9 @@ class FreshSession(Session):
             memory_role=memory_role,
             redact=redact,
             end_processes=self._end_processes,
+            rules=rules,
         )
-        self._contexts = Contexts(self._whole, memory_role, budget)
+        self._contexts = Contexts(self._whole, memory_role, self._memory)
         self.spared: Callable[[], Collection[int]] = tuple
         self._keeps_world = keep_world
         self._since = ticks_now()
@@ -106,6 +109,8 @@ class FreshSession(Session):
         self._contents: dict[MessageId, Json] = {}
         self._newest: tuple[RecordUid, Asked] | None = None
         self._said: set[Verdict] = set()
+
+    _whole_memory = True
 
     # --- between two processes ----------------------------------------------------------------------------------------
 
@@ -157,11 +162,12 @@ class FreshSession(Session):
         """
         intent = departure.intent
         with self._lock:
-            notes = [*self.tree.notes, Note(intent.branch, intent.target, intent.note, intent.by)]
+            fresh = Note(intent.branch, intent.target, intent.note, intent.by)
+            notes = self._memory.carried(fresh, self.tree.held(intent.target))
             try:
                 self._rewinder.carry_out(
                     intent,
-                    memory=self._contexts.memory(departure.effects, notes, self.tree.rewinds + 1),
+                    memory=self._memory.said(notes, rewinds=self.tree.rewinds + 1, effects=departure.effects),
                     ended_threads=departure.ended_threads,
                     begun=departure.begun,
                 )
@@ -183,12 +189,14 @@ class FreshSession(Session):
             return self._goes_on(departure, text)
 
     def _goes_on(self, departure: Departure, told: str) -> Plan:
-        """Where the run goes on although its process was ended for nothing: a person's wish was no question of the
-        model, so nothing answers it; the last answer is given again.
+        """Where the run goes on although its process was ended for nothing. Who was not the model gets no answer from
+        us in its conversation: its last answer is given again.
         """
         asked, intent = self.tree.node(departure.asked), departure.intent
         if intent.by == "agent":
             return Plan(asked.uid, told=told, snapshot=intent.live)
+        if intent.by != "person":
+            self._log.append(RewindRejected(intent.target, told, intent.by))
         return Plan(asked.uid, serves=asked.answered, snapshot=asked.began.snapshot)
 
     def warn(self, text: str) -> None:
@@ -357,7 +365,7 @@ class FreshSession(Session):
             )
         else:
             edits = without_notes(step.edits) if plan.remembers else step.edits
-            more = self._contexts.after(dialect, plan, self.tree.notes)
+            more = self._contexts.after(dialect, plan, self._contexts.brought())
             end = Edit(len(thread.raw), len(thread.raw), more, "", self._contexts.notes(plan) if plan.remembers else ())
             thread.edits = (*edits, end) if more else edits
         self._put_files_right(plan)

@@ -11,7 +11,7 @@ from agentrewind.core.budgets import UNLIMITED
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentRewindError, RewindRefused, StoreError, UsageError
-from agentrewind.core.memory import Note, injection
+from agentrewind.core.memory import Note, entries, injection, policy_named, standing, tokens
 from agentrewind.core.records import (
     MAIN_THREAD,
     BranchId,
@@ -100,10 +100,14 @@ def settle(log: Log, world: World) -> list[str]:
             restored=len(report.acts) if report else 0,
             kept=report.kept if report else (),
             ended_processes=tuple(map(str, ended)),
+            memory_tokens=tokens(_memory(log.tree, intent.target, intent.note)) if intent.why == "rewind" else 0,
             took_ms=ms(begun),
             at_ns=time.time_ns(),
             restore_ms=restore_ms,
             request=intent.request,
+            asked=intent.asked,
+            selector=intent.selector,
+            memory=intent.memory,
         )
     )
     log.sync()
@@ -153,7 +157,12 @@ def rewind(log: Log, world: World, to: RecordUid, note: str, *, by: str = "perso
 
 def _rewinder(log: Log, world: World) -> Rewinder:
     checkpointer = Checkpointer(log, world)
-    return Rewinder(log, world, checkpointer, budget=UNLIMITED, end_processes=end_marked(_run_id(log.tree)))
+    ender = end_marked(_run_id(log.tree))
+    return Rewinder(log, world, checkpointer, budget=UNLIMITED, end_processes=ender, memory=_policy(log.tree))
+
+
+def _policy(tree: RunTree) -> str:
+    return tree.started.memory if tree.started else ""
 
 
 def restore_files(log: Log, world: World, uid: RecordUid, *, dry_run: bool = False) -> RestoreReport:
@@ -276,7 +285,7 @@ def resume_point(log: Log, memory: Callable[[str], Message] = system_message) ->
     if moved is not None:
         seed = (*_contents(log, moved.target), memory(_memory(tree, moved.target, None)))
         snapshot = tree.node(moved.target).began.snapshot
-        return ResumePoint(moved.target, seed, snapshot, serves=False, notes=frozenset(n.branch for n in tree.notes))
+        return ResumePoint(moved.target, seed, snapshot, serves=False, notes=tree.held_on(tree.branch))
     node = next((item for item in tree.ancestors(tree.head) if _goes_on(tree, item)), None)
     if node is None:
         return ResumePoint(None, (), _first_snapshot(tree), serves=False)
@@ -319,14 +328,18 @@ def _servable(node: Node) -> bool:
 
 
 def _memory(tree: RunTree, target: RecordUid, note: str | None, by: str = "agent") -> str:
-    """The text to stand after the prefix of `target`: the notes that this prefix doesn't hold, and `note`."""
+    """The text to stand after the prefix of `target`: the notes that this prefix doesn't hold, and `note`.
+
+    Without a note: what the newest rewind, which has not been answered, brought.
+    """
     held = tree.held(target)
-    notes = [item for item in tree.notes if item.branch not in held]
-    number = tree.rewinds
-    if note is not None:
-        notes.append(Note(tree.next_branch(), target, note, by))
-        number += 1
-    return injection(notes, rewinds=number, left=None)
+    if note is None:
+        stand, number = [item for item in tree.notes if item.branch in tree.held_on(tree.branch)], tree.rewinds
+    else:
+        notes = [*tree.notes, Note(tree.next_branch(), target, note, by)]
+        stand, number = standing(policy_named(_policy(tree)), notes, held), tree.rewinds + 1
+    missing = [item for item in stand if item.branch not in held]
+    return injection(entries(missing, tree.merges), rewinds=number, left=None)
 
 
 def resume(log: Log, world: World, memory: Callable[[str], Message] = system_message) -> tuple[ResumePoint, list[str]]:

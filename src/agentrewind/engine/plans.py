@@ -40,7 +40,7 @@ class Departure:
 
     intent: RewindIntended
     asked: RecordUid
-    """The LLM call that asked for it."""
+    """The LLM call that asked for it, or after which somebody else did."""
     ended_threads: tuple[ThreadId, ...] = ()
     effects: tuple[str, ...] = ()
     begun: float = 0.0

@@ -75,8 +75,9 @@ def _path(tree: RunTree, uid: RecordUid | None) -> list[Node]:
 def _edits(tree: RunTree, content: Content, path: list[Node]) -> dict[RecordUid, tuple[Edit, ...]]:
     """The edits in force at each LLM call.
 
-    In fresh mode an edit only ever inserts, at the end of what the harness had sent: the exchange over a rewind tool,
-    or the memory after a rewind, which takes the place of all earlier ones. So the lengths say where they stand.
+    In fresh mode an edit inserts at the end of what the harness had sent: the exchange over a rewind tool, or the
+    memory after a rewind, which takes the place of all earlier ones. So the lengths say where they stand. The only
+    other edit is a hint, whose place is recorded.
     """
     found: dict[RecordUid, tuple[Edit, ...]] = {}
     last: dict[ThreadId, Node] = {}
@@ -95,7 +96,8 @@ def _edits_at(
     target = _target_between(tree, before, node)
     kept = known if target is None else without_notes(_edits_at(tree, content, target, before, known))
     raw = node.began.raw_length
-    new = _length(node) - raw - sum(len(edit.inserted) for edit in kept)
+    new = _length(node) - raw - sum(len(edit.inserted) - (edit.stop - edit.start) for edit in kept)
+    kept = _with_hint(tree, content, node, new, kept)
     if new < 0 or (kept and kept[-1].start > raw):
         raise Unservable(f"{node.uid} was asked by a process that had not begun at the beginning")
     if new == 0:
@@ -106,6 +108,15 @@ def _edits_at(
     if not exchange and not notes:
         raise Unservable(f"{node.uid} was sent {new} messages of which nothing says where they came from")
     return (*kept, Edit(raw, raw, inserted, notes[-1] if notes else "", notes))
+
+
+def _with_hint(tree: RunTree, content: Content, node: Node, new: int, kept: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    """The edits, and that of the hint which the model was given at this call, `new` messages before the last."""
+    hint = node.began.hint
+    if hint is None:
+        return kept
+    shown = tree.messages(node.uid)[hint.place - node.began.raw_length - new]
+    return (*kept, Edit(hint.place, hint.place + 1, (content(shown),), hint=hint.key))
 
 
 def _length(node: Node) -> int:

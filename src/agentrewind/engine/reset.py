@@ -29,7 +29,7 @@ class ResetSession(Session):
             found, self._restored = self._restored, None
             if found is not None:
                 self._threads = Threads({node.began.thread for node in self.tree.nodes.values()})
-                self._seeded = frozenset(note.branch for note in self.tree.notes)
+                self._seeded = self.tree.held_on(self.tree.branch)
             return found
 
     @contextmanager

@@ -58,6 +58,9 @@ class Wish:
     reason: str = ""
     by: str = "agent"
     request: RequestId | None = None
+    asked: RecordUid | None = None
+    """What was asked for, where a selector chose `target` in its place."""
+    selector: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ _PERSON = _Words(
 
 def obstacle(tree: RunTree, wish: Wish) -> str | None:
     """What in the run itself stands against a wish, as `Rewinder.refusal` says it."""
-    words = _AGENT if wish.by == "agent" else _PERSON
+    words = _PERSON if wish.by == "person" else _AGENT
     unusable = tree.usable(wish.target)
     if unusable:
         return f"{unusable} {words.look}"
@@ -107,7 +110,9 @@ class Rewinder:
         budget: Budget,
         end_processes: Ender = end_descendants,
         keep_world: bool = False,
+        memory: str = "",
     ) -> None:
+        self._policy = memory
         self._log = log
         self._world = world
         self._checkpointer = checkpointer
@@ -119,7 +124,7 @@ class Rewinder:
     def refusal(self, wish: Wish) -> str | None:
         """Why this wish can't be granted, as one sentence that says what to do instead; None where it can."""
         tree = self._log.tree
-        return obstacle(tree, wish) or (self._used_up(tree, wish) if wish.by == "agent" else None)
+        return obstacle(tree, wish) or (None if wish.by == "person" else self._used_up(tree, wish))
 
     def _used_up(self, tree: RunTree, wish: Wish) -> str | None:
         if self._budget.rewinds is not None and tree.rewinds >= self._budget.rewinds:
@@ -178,6 +183,9 @@ class Rewinder:
             wish.by,
             keep_world=self._keep_world,
             request=wish.request,
+            asked=wish.asked,
+            selector=wish.selector,
+            memory=self._policy,
         )
         self._world.sync()
         self._log.append(intent)
@@ -212,6 +220,9 @@ class Rewinder:
             at_ns=time.time_ns(),
             restore_ms=restore_ms,
             request=intent.request,
+            asked=intent.asked,
+            selector=intent.selector,
+            memory=intent.memory,
         )
         self._log.append(rewound)
         self._log.sync()

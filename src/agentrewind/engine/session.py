@@ -14,7 +14,7 @@ from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import Json, canonical, digest_bytes, to_plain
 from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentRewindError, ProviderError, RewindRefused, StoreError
-from agentrewind.core.memory import Note, injection
+from agentrewind.core.memory import CUMULATIVE, Entry, Note
 from agentrewind.core.records import (
     MAIN_THREAD,
     Failure,
@@ -37,9 +37,13 @@ from agentrewind.core.wire import Send, WireReply, has_left
 from agentrewind.dialects.base import Dialect, MemoryRole, Reply, ToolCall
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
+from agentrewind.engine.memory_policy import Asking, Memory, names
+from agentrewind.engine.noticing import Teller
 from agentrewind.engine.rewinder import Ender, Rewinder, Wish, end_descendants
 from agentrewind.engine.signal import RaisedElsewhere
 from agentrewind.engine.threads import Answer, Context, Thread, Threads
+from agentrewind.strategies.rewind_rules import RewindRules
+from agentrewind.strategies.triggers import wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +81,7 @@ class Session:
             left alone.
         memory_role: the role of the message that carries the notes.
         end_processes: how a rewind ends what the run has left running.
+        rules: which notes cross over, who chooses the target, what is noticed, what is done unasked.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class Session:
         memory_role: MemoryRole = "system",
         redact: Callable[[Json], Json] = lambda content: content,
         end_processes: Ender = end_descendants,
+        rules: RewindRules = RewindRules(),  # noqa: B008 (frozen)
     ) -> None:
         self._log = log
         self._world = world
@@ -107,8 +113,17 @@ class Session:
         self._running: dict[RecordUid, str] = {}
         self._checkpointer = Checkpointer(log, world)
         self._rewinder = Rewinder(
-            log, world, self._checkpointer, budget=budget, end_processes=end_processes, keep_world=keep_world
+            log,
+            world,
+            self._checkpointer,
+            budget=budget,
+            end_processes=end_processes,
+            keep_world=keep_world,
+            memory="" if rules.memory == CUMULATIVE else str(rules.memory),
         )
+        self._rules = rules
+        self._memory = Memory(log, budget, rules.memory, whole=self._whole_memory)
+        self._teller = Teller(log, rules.noticing)
         self._next = len(log.tree.nodes) + 1
         self._serve: RecordUid | None = None
         self._tools: tuple[list[Json], MessageId | None, Json] | None = None
@@ -118,6 +133,9 @@ class Session:
         """Who may ask for something while the agent runs; set before its first call."""
         self.broken: AgentRewindError | None = None
         """What made the run unrecordable (a full disk, a damaged store). Every later call raises it."""
+
+    _whole_memory = False
+    """Whether a rewind takes the notes out of the retained messages and says all of them in one."""
 
     @property
     def tree(self) -> RunTree:
@@ -163,9 +181,11 @@ class Session:
             served = self._served(thread, dialect, body)
         if served is not None:
             return served
+        by = Asking(dialect, body, send)
+        self._go_back_unasked(thread, by)
         for attempt in range(self._budget.internal_calls + 1):
             offers = attempt < self._budget.internal_calls and self._offers_to(dialect, body)
-            reply, settled = self._turn(dialect, thread, body, send, offers=offers)
+            reply, settled = self._turn(thread, by, offers=offers, first=attempt == 0)
             if settled:
                 return reply
         return self._stripped(dialect, thread, reply, stream=dialect.streams(body))
@@ -190,7 +210,10 @@ class Session:
             return True
 
         def grant(wish: Wish) -> str | None:
-            return self._grant(dialect, thread, wish)
+            """As a person says it: no selector, and no call of the model to shorten the notes."""
+            refusal = self._rewinder.refusal(wish) or self._present(thread, wish.target)
+            refusal = refusal or self._wait_until_quiet(thread)
+            return self._move(dialect, thread, wish) if refusal is None else refusal
 
         return self.people.hear(thread.id, grant, self._guarded, lambda: self._ended or has_left(send))
 
@@ -204,12 +227,11 @@ class Session:
     def _offers_to(self, dialect: Dialect, body: Json) -> bool:
         return self._offers and (self._inject == "always" or bool(dialect.tools(body)))
 
-    def _turn(
-        self, dialect: Dialect, thread: Thread, body: Json, send: Send, *, offers: bool
-    ) -> tuple[WireReply, bool]:
+    def _turn(self, thread: Thread, by: Asking, *, offers: bool, first: bool) -> tuple[WireReply, bool]:
         """One live call. The second value is False where the answer was for us and another call must follow."""
+        dialect, body, send = by.dialect, by.body, by.send
         with self._guarded():
-            uid, sent = self._begin_llm(dialect, thread, body, offers=offers)
+            uid, sent = self._begin_llm(dialect, thread, body, offers=offers, first=first)
         begun = time.perf_counter()
         try:
             reply = send(sent)
@@ -225,11 +247,14 @@ class Session:
             if not ours or not self._offers:
                 self._hand_over(dialect, thread, answer)
                 return reply, True
-            self._act(dialect, thread, answer, ours)
-            return reply, False
+        self._act(thread, answer, ours, by)
+        return reply, False
 
-    def _begin_llm(self, dialect: Dialect, thread: Thread, body: Json, *, offers: bool) -> tuple[RecordUid, Json]:
+    def _begin_llm(
+        self, dialect: Dialect, thread: Thread, body: Json, *, offers: bool, first: bool
+    ) -> tuple[RecordUid, Json]:
         state = self._checkpointer.save()
+        hint = self._teller.look(dialect, thread, offers=offers) if first else None
         effective = thread.effective()
         sent = dialect.with_messages(body, effective)
         if offers:
@@ -254,6 +279,7 @@ class Session:
                 llm,
                 raw_length=len(thread.raw),
                 looked_ms=self._checkpointer.looked_ms,
+                hint=hint,
             )
         )
         self._checkpointer.belongs_to(uid)
@@ -308,6 +334,7 @@ class Session:
                 ms(begun),
                 digest=first_line(answer.text),
                 calls=tuple(short(call) for call in answer.calls),
+                action=action_of(answer.calls),
                 note=self._skipped(answer.calls),
             )
         )
@@ -331,35 +358,73 @@ class Session:
 
     # --- the two tools ------------------------------------------------------------------------------------------------
 
-    def _act(self, dialect: Dialect, thread: Thread, answer: Reply, ours: Sequence[ToolCall]) -> None:
+    def _act(self, thread: Thread, answer: Reply, ours: Sequence[ToolCall], by: Asking) -> None:
         """Carry out the rewind tools in an answer; afterwards the thread's edits say how the conversation goes on."""
         commit = next((call for call in ours if call.name == COMMIT), None)
         if commit is None:
-            listing = render(candidates(self.tree, thread.id, self._budget.candidates))
-            self._answer(dialect, thread, answer, {call.id: listing for call in ours}, CANDIDATES)
+            with self._guarded():
+                listing = render(candidates(self.tree, thread.id, self._budget.candidates))
+                self._answer(by.dialect, thread, answer, {call.id: listing for call in ours}, CANDIDATES)
             return
-        refusal = self._commit(dialect, thread, commit)
+        refusal = self._go_back(thread, _wish(commit, thread.id), by)
         if refusal is not None:
-            target = str(_argument(commit, "record_uid"))
-            self._log.append(RewindRejected(target, refusal))
-            self._answer(dialect, thread, answer, {commit.id: refusal}, COMMIT)
+            with self._guarded():
+                self._log.append(RewindRejected(str(_argument(commit, "record_uid")), refusal))
+                self._answer(by.dialect, thread, answer, {commit.id: refusal}, COMMIT)
 
     def _answer(self, dialect: Dialect, thread: Thread, answer: Reply, texts: dict[str, str], tool: str) -> None:
         skipped = {call.id: NOT_EXECUTED.format(tool=tool) for call in answer.calls if call.id not in texts}
         results = dialect.results(answer.messages, {**skipped, **texts})
         thread.insert((*answer.messages, *results))
 
-    def _commit(self, dialect: Dialect, thread: Thread, call: ToolCall) -> str | None:
-        """Make the rewind that the agent asks for; the sentence to tell it where it can't be made."""
-        wish = _wish(call, thread.id)
-        if isinstance(wish, str):
-            return wish
-        return self._grant(dialect, thread, wish)
+    def _go_back(self, thread: Thread, asked: Wish | str, by: Asking) -> str | None:
+        """Make the rewind that is asked for; the sentence to tell the asker where it can't be made."""
+        with self._guarded():
+            wish = asked if isinstance(asked, str) else self._granted(thread, asked)
+            if isinstance(wish, str):
+                return wish
+            older = self._memory.excess(self._carried(thread, wish))
+        if older:
+            merged = self._memory.merge(older, by)
+            with self._guarded():
+                self._log.append(merged)
+        with self._guarded():
+            refusal = self._wait_until_quiet(thread) or self.tree.usable(wish.target)
+            return self._move(by.dialect, thread, wish) if refusal is None else refusal
 
-    def _grant(self, dialect: Dialect, thread: Thread, wish: Wish) -> str | None:
-        """Make a rewind unless something stands against it; the sentence that says what."""
-        refusal = self._rewinder.refusal(wish) or self._present(thread, wish.target) or self._wait_until_quiet(thread)
-        return self._move(dialect, thread, wish) if refusal is None else refusal
+    def _granted(self, thread: Thread, wish: Wish) -> Wish | str:
+        """The wish with the target that the rules choose; why it can't be granted, where it can't."""
+        refusal = self._rewinder.refusal(wish) or self._present(thread, wish.target)
+        if refusal is not None:
+            return refusal
+        selector = self._rules.selector
+        chosen = selector.choose(self.tree, wish.target, thread.id)
+        if chosen == wish.target:
+            return wish
+        wish = replace(wish, target=chosen, asked=wish.target, selector=selector.name)
+        return self._rewinder.refusal(wish) or self._present(thread, chosen) or wish
+
+    def _go_back_unasked(self, thread: Thread, by: Asking) -> None:
+        """Make the rewind that a strategy wants before this call, if one does."""
+        with self._guarded():
+            due = wanted(self.tree, self._rules.triggers) if thread.id == MAIN_THREAD else None
+        if due is None:
+            return
+        found, trigger = due
+        wish = Wish(found.target, found.note, thread.id, by=f"strategy {trigger}")
+        refusal = self._go_back(thread, wish, by)
+        if refusal is not None:
+            with self._guarded():
+                self._log.append(RewindRejected(wish.target, refusal, wish.by))
+
+    def _carried(self, thread: Thread, wish: Wish) -> list[Entry]:
+        """The notes that a rewind has to bring into the context that it opens."""
+        note = Note(self.tree.next_branch(), wish.target, wish.note, wish.by)
+        return self._memory.carried(note, self._held(thread, wish.target))
+
+    def _held(self, thread: Thread, target: RecordUid) -> frozenset[str]:
+        context = thread.contexts.get(target)
+        return thread.notes_at(context) if context else frozenset(self.tree.held(target))
 
     def _ended_by(self, thread: Thread, target: RecordUid) -> list[Thread]:
         """The other conversations that a rewind of this one to before their beginning ends."""
@@ -368,14 +433,11 @@ class Session:
     def _move(self, dialect: Dialect, thread: Thread, wish: Wish) -> str | None:
         """Grant a wish that nothing stands against; the sentence to tell the agent where it fails all the same."""
         ended = self._ended_by(thread, wish.target)
-        number = self.tree.rewinds + 1
-        fresh = Note(self.tree.next_branch(), wish.target, wish.note, wish.by)
         context = thread.contexts.get(wish.target)
-        held = thread.notes_at(context) if context else self.tree.held(wish.target)
         prefix = [] if context else [self._log.get(item) for item in self.tree.messages(wish.target)]
-        notes = [note for note in (*self.tree.notes, fresh) if note.branch not in held]
-        left = None if self._budget.rewinds is None else self._budget.rewinds - number
-        text = injection(notes, rewinds=number, left=left, effects=self._surviving(wish.target))
+        notes = self._carried(thread, wish)
+        effects = self._surviving(wish.target)
+        text = self._memory.said(notes, rewinds=self.tree.rewinds + 1, effects=effects)
         try:
             rewound = self._rewinder.make(wish, memory=text, ended_threads=[item.id for item in ended])
         except RewindRefused as error:
@@ -383,8 +445,7 @@ class Session:
         for item in ended:
             item.ended = True
         memory = dialect.memory(text, self._memory_role)
-        names = tuple(note.branch for note in notes)
-        thread.cut(context or Context(0, ()), (*prefix, memory), rewound.branch, names)
+        thread.cut(context or Context(0, ()), (*prefix, memory), rewound.branch, names(notes))
         return None
 
     def _present(self, thread: Thread, target: RecordUid) -> str | None:
@@ -616,6 +677,14 @@ def short(call: ToolCall) -> str:
     value = next(iter(call.arguments.values()), "") if isinstance(call.arguments, dict) else call.raw_arguments
     text = " ".join(str(value).split())
     return f"{call.name}({text if len(text) <= ARGUMENT else text[: ARGUMENT - 1] + '…'})"
+
+
+def action_of(calls: Sequence[ToolCall]) -> str:
+    """A digest of what an answer asks for; empty where that is nothing, or a rewind tool."""
+    if not calls or any(call.name in NAMES for call in calls):
+        return ""
+    asked = [[call.name, call.raw_arguments if call.arguments is None else call.arguments] for call in calls]
+    return digest_bytes(canonical(asked))[:23]
 
 
 def jsonable(value: object) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentrewind.core.align import align
 from agentrewind.core.codec import Json, digest
@@ -149,7 +149,7 @@ def common_prefix(old: Sequence[Message], new: Sequence[Message], canonical: Can
 def _inherited(edits: Sequence[Edit], prefix: int) -> tuple[Edit, ...]:
     """The edits that concern the first `prefix` messages; one that reaches further is cut off there."""
     return tuple(
-        Edit(edit.start, min(edit.stop, prefix), edit.inserted, edit.branch, edit.notes)
+        replace(edit, stop=min(edit.stop, prefix))
         for edit in edits
         if edit.start < prefix or edit.start == edit.stop == prefix
     )

@@ -225,6 +225,31 @@ class DialectContract:
         with pytest.raises(ProviderError, match="that was ended"):
             dialect.parse(body, stream=stream)
 
+    def test_a_hint_stands_at_the_end_of_the_last_result_and_nowhere_else(self) -> None:
+        dialect = self.dialect()
+        said = self._parsed(TEXT, CALLS).messages
+        results = dialect.results(said, {"call_1": "one", "call_2": "two"})
+        hinted = dialect.with_hint(results[-1], "a hint")
+        assert hinted is not None
+        messages = [dialect.user("x"), *said, *results[:-1], hinted]
+        assert dialect.problems(messages) == []
+        assert [result.text for message in messages for result in dialect.tool_results(message)] == [
+            "one",
+            "two\n\na hint",
+        ]
+        for other in (dialect.user("x"), *said):
+            assert dialect.with_hint(other, "a hint") is None
+            assert dialect.tool_results(other) == []
+
+    def test_a_question_of_ours_goes_to_the_same_model_and_holds_nothing_else(self) -> None:
+        dialect = self.dialect()
+        asked = dialect.asking(self.request(stream=True), "a question")
+        assert dialect.problems_with(asked) is None
+        assert dialect.model(asked) == dialect.model(self.request())
+        assert dialect.messages(asked) == [dialect.user("a question")]
+        assert not dialect.streams(asked)
+        assert not dialect.tools(asked)
+
     @pytest.mark.parametrize("role", ["system", "user"])
     def test_the_memory_may_stand_after_results(self, role: str) -> None:
         dialect = self.dialect()
@@ -262,6 +287,8 @@ class DialectContract:
             lambda _b, _r, said: [dialect.canonical(message) for message in said],
             lambda _b, _r, said: dialect.problems(said),
             lambda _b, _r, said: dialect.results(said, {"call_1": "", "call_2": ""}),
+            lambda body, _r, _m: dialect.with_hint(dialect.messages(body)[-1], "x"),
+            lambda body, _r, _m: dialect.asking(body, "x"),
         ]
         for act in acts:
             given = copy.deepcopy((body, response, said))
