@@ -12,7 +12,8 @@ from agentrewind.cli.screen import out
 from agentrewind.cli.text import as_json, printable, size
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
-from agentrewind.compose.worlds import SETTINGS_FILE, unsaved
+from agentrewind.compose.secret import SETTINGS_FILE
+from agentrewind.compose.worlds import unsaved
 from agentrewind.core.codec import Json
 from agentrewind.snapshots.rules import PathClass
 

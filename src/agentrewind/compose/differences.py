@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from agentrewind.compose.runs import Run
+from agentrewind.compose.secret import redactor
 from agentrewind.core.edits import Message
 from agentrewind.core.errors import UsageError
 from agentrewind.core.records import MessageId
@@ -30,6 +32,7 @@ _KINDS = {e.FILE: "file", e.DIRECTORY: "directory", e.SYMLINK: "symbolic link", 
 _KIND_OF = {stat.S_IFREG: e.FILE, stat.S_IFDIR: e.DIRECTORY, stat.S_IFLNK: e.SYMLINK, stat.S_IFIFO: e.FIFO}
 _NO_END = "\\ No newline at end of file"
 
+Hide = Callable[[str], str]
 What = Literal["text", "binary", "large", "private", "other"]
 
 
@@ -71,7 +74,8 @@ def difference(run: Run, a: str, b: str) -> Difference:
     with run.reading() as world:
         before, after = (_side(run, world, ref) for ref in (a, b))
         changes = _changes(world, before, after)
-        files = tuple(_file(change, before, after) for change in changes.items)
+        hide = _hiding(run.workspace)
+        files = tuple(_file(change, before, after, hide) for change in changes.items)
     return Difference(files, changes.total, _messages(run, a, b))
 
 
@@ -79,7 +83,16 @@ def snapshot_difference(world: WorkspaceWorld, a: str, b: str) -> tuple[tuple[Fi
     """The same for two snapshots of a workspace, or a snapshot and `now`. Raises: SnapshotNotFound."""
     before, after = (_Live(world) if ref == NOW else _Saved(world, world.find(SnapshotId(ref)).id) for ref in (a, b))
     changes = _changes(world, before, after)
-    return tuple(_file(change, before, after) for change in changes.items), changes.total
+    hide = _hiding(world.root)
+    return tuple(_file(change, before, after, hide) for change in changes.items), changes.total
+
+
+def _hiding(workspace: Path) -> Hide:
+    """Takes secrets out of what is shown of files; settings that can't be read stop nobody from looking."""
+    try:
+        return redactor(os.environ, workspace).text
+    except UsageError:
+        return redactor(os.environ).text
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -168,7 +181,7 @@ def _changes(world: WorkspaceWorld, before: _Side, after: _Side) -> Changes:
     return Changes()
 
 
-def _file(change: Change, before: _Side, after: _Side) -> FileDifference:
+def _file(change: Change, before: _Side, after: _Side, hide: Hide) -> FileDifference:
     path = change.path
     old, new = before.entry(path), after.entry(path)
     notes = _notes(old, new)
@@ -182,7 +195,10 @@ def _file(change: Change, before: _Side, after: _Side) -> FileDifference:
     texts = _content(before, old, path), _content(after, new, path)
     if any(b"\0" in text for text in texts):
         return FileDifference(change.status, path, "binary", (), notes)
-    return FileDifference(change.status, path, "text", _unified(*texts), notes)
+    lines = _unified(*(hide(text.decode("utf-8", "surrogateescape")) for text in texts))
+    if not lines and texts[0] != texts[1]:
+        notes = (*notes, "only a secret differs, which isn't shown")
+    return FileDifference(change.status, path, "text", lines, notes)
 
 
 def _content(side: _Side, entry: Entry | None, path: str) -> bytes:
@@ -192,17 +208,17 @@ def _content(side: _Side, entry: Entry | None, path: str) -> bytes:
     return found if isinstance(found, bytes) else b""
 
 
-def _unified(old: bytes, new: bytes) -> tuple[str, ...]:
+def _unified(old: str, new: str) -> tuple[str, ...]:
     """The hunks of a unified diff, without the two lines that name the files."""
     found = difflib.unified_diff(_lines(old), _lines(new), lineterm="")
     return tuple(part for line in list(found)[2:] for part in line.split("\n"))
 
 
-def _lines(data: bytes) -> list[str]:
+def _lines(text: str) -> list[str]:
     """Lines without their ends; the last one says where it has none."""
-    if not data:
+    if not text:
         return []
-    *lines, last = data.decode("utf-8", "surrogateescape").split("\n")
+    *lines, last = text.split("\n")
     return [*lines, f"{last}\n{_NO_END}"] if last else lines
 
 

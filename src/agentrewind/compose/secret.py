@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
+from agentrewind.core.errors import UsageError
 from agentrewind.core.redact import Redactor
+
+SETTINGS_FILE = "agentrewind.toml"
 
 SHORTEST = 8
 """Shorter values would blot out ordinary words."""
@@ -19,23 +26,83 @@ _SECRET_NAME = re.compile(
 )
 _SETTING = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(.*?)\s*$")
 _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+=-]{16,}")
-_URL_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+_GENERATED = re.compile(r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9_+/=-]{24,512}")
+"""What stands in the environment under a harmless name is secret if it looks generated: digits and both cases. Hashes
+and build numbers don't."""
+_URL_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 _NOT_PRIVATE = (".example", ".sample", ".template", ".dist")
 
 
-def known_secrets(environ: Mapping[str, str], workspace: Path | None) -> frozenset[str]:
-    """Values of at least `SHORTEST` characters under a secret-looking name; of `.env` files also those that look random
-    or hold a password in a URL.
+@dataclass(frozen=True, slots=True)
+class SecretSettings:
+    """The `[secrets]` table of an `agentrewind.toml`: what is secret besides what is recognised.
+
+    `patterns` are regular expressions (their group 1 is the secret where they have one), `variables` names of
+    variables, with `*` and `?`, in the environment and in `.env` files.
     """
-    found = {value for name, value in environ.items() if _SECRET_NAME.search(name)}
+
+    patterns: tuple[re.Pattern[str], ...] = ()
+    variables: tuple[str, ...] = ()
+
+    def named(self, name: str) -> bool:
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.variables)
+
+
+def settings_of(path: Path) -> SecretSettings:
+    """What a settings file says; nothing where it isn't there or has no such table.
+
+    Raises:
+        UsageError: it can't be read as settings, with the key that is wrong.
+    """
+    try:
+        with path.open("rb") as file:
+            table = tomllib.load(file).get("secrets", {})
+    except (FileNotFoundError, NotADirectoryError):
+        return SecretSettings()
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: can't be read as settings: {error}") from error
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: [secrets] must be a table")
+    if unknown := sorted(table.keys() - {"patterns", "variables"}):
+        raise UsageError(f"{path}: [secrets] has no setting {unknown[0]!r}; it has patterns, variables")
+    texts = {key: table.get(key, []) for key in ("patterns", "variables")}
+    for key, value in texts.items():
+        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+            raise UsageError(f"{path}: secrets.{key} must be a list of texts")
+    return SecretSettings(tuple(_pattern(item, path) for item in texts["patterns"]), tuple(texts["variables"]))
+
+
+def _pattern(text: str, path: Path) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UsageError(f"{path}: secrets.patterns: {text!r} is not a regular expression: {error}") from error
+
+
+def known_secrets(
+    environ: Mapping[str, str],
+    workspace: Path | None,
+    settings: SecretSettings = SecretSettings(),
+) -> frozenset[str]:
+    """Values of at least `SHORTEST` characters that are secret for their name, their look, or as the password of a URL.
+
+    They come from the environment and from the `.env` files of the workspace; in those, what merely looks random counts
+    too.
+    """
+    found = {secret for name, value in environ.items() for secret in _secrets(name, value, _GENERATED, settings)}
     for path in _env_files(workspace) if workspace else ():
-        found.update(value for name, value in _settings(path) if _secret(name, value))
+        found.update(secret for name, value in _settings(path) for secret in _secrets(name, value, _RANDOM, settings))
     return frozenset(value for value in found if len(value) >= SHORTEST and not os.path.isabs(value))
 
 
 def redactor(environ: Mapping[str, str], workspace: Path | None = None) -> Redactor:
-    """Takes those values, and whatever looks like a key, out of text and JSON."""
-    return Redactor(known=known_secrets(environ, workspace))
+    """Takes those values, whatever looks like a key, and what the workspace's settings name out of text and JSON.
+
+    Raises:
+        UsageError: the settings can't be read.
+    """
+    settings = settings_of(workspace / SETTINGS_FILE) if workspace else SecretSettings()
+    return Redactor(known_secrets(environ, workspace, settings), settings.patterns)
 
 
 def say_without_secrets(error: BaseException, redact: Redactor) -> None:
@@ -43,8 +110,14 @@ def say_without_secrets(error: BaseException, redact: Redactor) -> None:
     error.args = tuple(redact.text(item) if isinstance(item, str) else item for item in error.args)
 
 
-def _secret(name: str, value: str) -> bool:
-    return bool(_SECRET_NAME.search(name) or _RANDOM.fullmatch(value) or _URL_PASSWORD.search(value))
+def _secrets(name: str, value: str, looks: re.Pattern[str], settings: SecretSettings) -> Iterator[str]:
+    """What of a variable is secret: all of it, the password in it, or nothing."""
+    in_url = _URL_PASSWORD.search(value)
+    if in_url and re.search(r"\d", in_url[1]) and re.search(r"[A-Za-z]", in_url[1]):  # no `postgres:postgres`
+        yield in_url[1]
+        yield unquote(in_url[1])
+    if in_url or _SECRET_NAME.search(name) or looks.fullmatch(value) or settings.named(name):
+        yield value
 
 
 def _env_files(workspace: Path) -> Iterator[Path]:

@@ -12,17 +12,18 @@ know, the caller names (`known`).
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from agentrewind.core import disguises
 from agentrewind.core.codec import Json
 
 MIN_KNOWN = 8
 """Known values shorter than this are left alone: they stand in too many ordinary texts."""
 
 _MARK = re.compile(r"\[redacted [a-z-]+\]")
+_MARKS = re.compile(r"(\[redacted [a-z-]+\])")
 
 
 def _mark(kind: str) -> str:
@@ -77,23 +78,31 @@ class _Shape:
     wanted: Callable[[str], bool] = lambda _: True
 
     def rewrite(self, text: str) -> str:
-        if not any(needle in text for needle in self.needles):
+        if self.needles and not any(needle in text for needle in self.needles):
             return text
         return self.pattern.sub(self._replaced, text)
 
     def _replaced(self, match: re.Match[str]) -> str:
-        group = 1 if self.pattern.groups else 0
+        group = 1 if self.pattern.groups and match[1] else 0
         secret = match[group]
-        if not self.wanted(secret):
+        if not secret or not self.wanted(secret):
             return match[0]
         begin, end = match.start(group) - match.start(), match.end(group) - match.start()
         return match[0][:begin] + _mark(self.kind) + match[0][end:]
 
 
+_ESCAPES = (r"\\[nrt]", r"%[0-9A-Fa-f]{2}", r"\x1b\[K", r"\x1b\[\dm", r"\x1b\[\d\dm", r"\x1b\[\d\d;\d\dm")
+"""What ends in a word character without being a part of the word behind it: `\\n` in JSON, `%0A` in a URL, colours."""
+
+
+def _after_escape(front: str) -> str:
+    return "|".join(f"(?<={escape}{front})" for escape in _ESCAPES)
+
+
 def _token(kind: str, prefix: str, body: str, wanted: Callable[[str], bool] = _mixed, *, base64: str = "") -> _Shape:
     """A token that begins with `prefix` and is no part of a longer word; nor of base64, for a prefix that can be."""
     front = re.escape(prefix)
-    pattern = rf"{front}(?<![\w{base64}-]{front}){body}(?![\w{base64}-])"
+    pattern = rf"{front}(?:(?<![\w{base64}-]{front})|{_after_escape(front)}){body}(?![\w{base64}-])"
     return _Shape(kind, (prefix,), re.compile(pattern), wanted)
 
 
@@ -111,7 +120,7 @@ _SHAPES = (
     _Shape(
         "jwt",
         ("eyJ",),
-        re.compile(r"eyJ(?<![\w-]eyJ)[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
+        re.compile(rf"eyJ(?:(?<![\w-]eyJ)|{_after_escape('eyJ')})[\w-]{{8,}}\.eyJ[\w-]{{8,}}\.[\w-]{{8,}}"),
     ),
     _token("api-key", "sk-", r"(?:ant|proj|or|svcacct|admin|None|live|test)-[\w-]{16,}"),
     _token("api-key", "sk-", r"(?=[\w-]*[A-Za-z0-9]{16})[\w-]{20,}"),
@@ -127,6 +136,30 @@ _SHAPES = (
     _token("google-key", "AIza", r"[\w-]{30,}", base64=_BASE64),
     _token("slack-token", "xox", r"[abeoprs]-[A-Za-z0-9-]{10,}"),
     _token("slack-token", "xapp-", r"[A-Za-z0-9-]{10,}"),
+    _Shape("slack-token", ("hooks.slack.com",), re.compile(r"hooks\.slack\.com/services/([\w/-]{20,200})")),
+    _token("pypi-token", "pypi-", r"AgE[\w-]{30,}"),
+    _token("api-key", "gsk_", r"[A-Za-z0-9]{30,}"),
+    _token("api-key", "xai-", r"[A-Za-z0-9]{30,}"),
+    _token("api-key", "r8_", r"[A-Za-z0-9]{30,}"),
+    _token("api-key", "SG.", r"[\w-]{16,64}\.[\w-]{16,64}"),
+    _token("api-key", "whsec_", r"[A-Za-z0-9+/=]{24,}"),
+    _token("api-key", "dop_v1_", r"[a-f0-9]{40,}"),
+    _token("api-key", "hvs.", r"[\w-]{20,}"),
+    _token("google-key", "GOCSPX-", r"[\w-]{20,}"),
+    _token("google-key", "ya29.", r"[\w-]{20,}"),
+    _token("twilio-key", "SK", r"[0-9a-f]{32}", base64=_BASE64),
+    _Shape(
+        "azure-key",
+        ("AccountKey=", "SharedAccessKey="),
+        re.compile(r"(?:Account|SharedAccess)Key=([\w+/]{20,200}={0,2})"),
+    ),
+    _Shape("azure-key", ("sig=",), re.compile(r"[?&;]sig=([\w%+/-]{30,200}={0,2})"), _mixed),
+    _Shape(
+        "password",
+        ("login", "machine"),
+        re.compile(r"(?:login|machine)\s{1,20}\S{1,200}\s{1,20}password\s{1,20}(\S{1,200})"),
+        lambda password: not _placeholder(password),
+    ),
     _Shape(
         "password",
         ("://",),
@@ -288,13 +321,15 @@ class Redactor:
     """Callable on any JSON value; returns a copy with `[redacted KIND]` in the place of each secret.
 
     Applying it twice changes nothing more. `known` are values that are secret whatever they look like (at least
-    `MIN_KNOWN` characters; shorter ones are left alone).
+    `MIN_KNOWN` characters; shorter ones are left alone), also where they stand escaped or encoded. `patterns` say what
+    else is: their group 1 where they have one, else all of a match.
     """
 
-    def __init__(self, known: Iterable[str] = ()) -> None:
+    def __init__(self, known: Iterable[str] = (), patterns: Iterable[re.Pattern[str]] = ()) -> None:
         values = {value for value in known if len(value) >= MIN_KNOWN and not _in_a_mark(value)}
-        escaped = {json.dumps(value, ensure_ascii=ascii_)[1:-1] for value in values for ascii_ in (True, False)}
-        self._known = sorted(values | escaped, key=lambda value: (-len(value), value))
+        every = {form for value in values for form in disguises.forms(value) if not _in_a_mark(form)}
+        self._known = sorted(every, key=lambda value: (-len(value), value))
+        self._patterns = tuple(_Shape("custom", (), pattern) for pattern in patterns)
 
     def __call__(self, value: Json) -> Json:
         if isinstance(value, str):
@@ -312,11 +347,30 @@ class Redactor:
         return text
 
     def _once(self, text: str) -> str:
+        return disguises.unwrapped(
+            self._plain(text), lambda inner: self._plain(inner) != inner, _mark("encoded-secret")
+        )
+
+    def _plain(self, text: str) -> str:
+        """Without the secrets that stand there as they are."""
         for value in self._known:
             text = text.replace(value, _mark("secret"))
         for shape in _SHAPES:
             text = shape.rewrite(text)
-        return _by_name(text)
+        text = _by_name(text)
+        return self._by_pattern(text) if self._patterns else text
+
+    def _by_pattern(self, text: str) -> str:
+        """The caller's patterns, which may match anything, are kept off the marks."""
+        parts = _MARKS.split(text)
+        for at in range(0, len(parts), 2):
+            for shape in self._patterns:
+                parts[at] = shape.rewrite(parts[at]) if not _MARK.search(parts[at]) else parts[at]
+        return "".join(parts)
+
+    def finds(self, text: str) -> bool:
+        """Whether a secret stands in `text`."""
+        return self.text(text) is not text
 
     def _object(self, value: dict[str, Json]) -> Json:
         clean: dict[str, Json] = {}
@@ -347,5 +401,13 @@ class Redactor:
 
 
 def _in_a_mark(value: str) -> bool:
-    kinds = {"secret", "token", "password", *_KINDS.values(), *(shape.kind for shape in _SHAPES)}
+    kinds = {
+        "secret",
+        "token",
+        "password",
+        "custom",
+        "encoded-secret",
+        *_KINDS.values(),
+        *(shape.kind for shape in _SHAPES),
+    }
     return any(value in _mark(kind) for kind in kinds)

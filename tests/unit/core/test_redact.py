@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import urllib.parse
 
 import pytest
 
@@ -217,3 +218,59 @@ def test_no_text_makes_it_slow(text):
     """A pattern that goes back over what it read takes minutes for these, and the time-out ends it."""
     clean = Redactor()(text)
     assert Redactor()(clean) == clean
+
+
+STRIPE = "sk_live_" + "a7oeIhdKOT64yoHc1KT30rxX"
+
+
+@pytest.mark.parametrize(
+    "front", ["\\n", "\\\\n", "%0A", "%22", "\x1b[K", "\x1b[1m", "\x1b[01;31m\x1b[K", "\x1b[31m", "=", "("]
+)
+@pytest.mark.parametrize("secret", [STRIPE, GITHUB, JWT])
+def test_an_escape_in_front_of_a_secret_does_not_hide_it(front, secret):
+    assert secret not in Redactor()(f"x{front}{secret} y")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pypi-" + "AgEIcHlwaS5vcmcCJDAxMjM0NTY3LTg5YWItY2RlZg" + "x" * 20,
+        "https://hooks.slack.com/services/" + "T0A1B2C3D/B0A1B2C3D/a7KrLdLtuPGvbYZNPWkVxp12",
+        "SG." + "a7KrLdLtuPGvbYZNPWkVxp.a78iUECOHHRL81oss3MPOXcI4csIYHLd1lq",
+        "SK" + "0123456789abcdef0123456789abcdef",
+        "AccountKey=" + AWS_SECRET + "==",
+        "?sv=2024&sig=" + "a7KrLdLtuPGvbYZNPWkVxpa78iUECOHHRL81oss3MPO%3D",
+        "machine h login me password " + PASSWORD,
+        "gsk_" + "a7oeIhdKOT64yoHc1KT30rxXa7oeIhdK",
+    ],
+)
+def test_tokens_of_more_services_go(text):
+    clean = Redactor()(text)
+    assert text[-12:] not in clean
+    assert "[redacted " in clean
+    assert Redactor()(clean) == clean
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "user:"])
+def test_a_known_value_goes_in_every_form_in_which_programs_write_it(before):
+    value = 'with "quotes", spaces & a 7'
+    data = (before + value + "zz").encode()
+    for text in (
+        json.dumps(json.dumps({"a": value})),
+        urllib.parse.quote(value),
+        urllib.parse.quote_plus(value),
+        value.encode().hex(),
+        base64.b64encode(data).decode(),
+        base64.urlsafe_b64encode(data).decode(),
+    ):
+        clean = Redactor([value])(f"out: {text}\n")
+        assert "[redacted secret]" in clean, text
+        assert Redactor([value])(clean) == clean
+
+
+def test_base64_of_a_text_with_a_secret_goes_as_a_whole_wrapped_or_not():
+    data = f"first line\nDB_PASSWORD={PASSWORD}\n{GITHUB}\n".encode() * 3
+    for text in (base64.b64encode(data).decode(), base64.encodebytes(data).decode()):
+        assert Redactor()(f"x {text} y").replace("\n", " ").split() == ["x", "[redacted", "encoded-secret]", "y"]
+    harmless = base64.b64encode(b"just some words, nothing else in here at all").decode()
+    assert Redactor()(harmless) is harmless
