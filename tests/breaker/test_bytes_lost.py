@@ -11,6 +11,7 @@ import pytest
 import agentrewind
 from agentrewind.core import crashpoints
 from agentrewind.core.errors import AgentRewindError
+from tests.damage import flip_in_the_objects
 
 MAPPER = """
 import mmap, os, sys
@@ -85,7 +86,7 @@ def test_what_is_overwritten_can_be_read_back_from_the_store(workspace):
         target = world.snapshot()
         file.write_bytes(data)
         world.snapshot()
-    flip(pack_with(workspace, data[100:160]), data[100:160])
+    flip_in_the_objects(workspace.parent / "home", len(data), which=-1)
     with agentrewind.Workspace(workspace) as world:
         with contextlib.suppress(AgentRewindError):
             world.restore(target.id)
@@ -159,14 +160,3 @@ def store(other: subprocess.Popen[str], text: str) -> None:
     other.stdin.write(text + "\n")
     other.stdin.flush()
     assert other.stdout.readline() == "stored\n"
-
-
-def pack_with(workspace, part: bytes):
-    packs = (workspace.parent / "home").rglob("*.pack")
-    return next(path for path in packs if part in path.read_bytes())
-
-
-def flip(path, part: bytes) -> None:
-    data = bytearray(path.read_bytes())
-    data[data.index(part)] ^= 1
-    path.write_bytes(data)

@@ -13,6 +13,7 @@ import agentrewind
 from agentrewind.core.errors import AgentRewindError
 from agentrewind.snapshots import entry as e
 from agentrewind.testing.scripted import ScriptedModel, call, say
+from tests.damage import flip_in_the_objects
 
 RUN = [sys.executable, "-c", "from agentrewind.cli.entry import main; main()"]
 
@@ -51,12 +52,7 @@ def test_the_state_before_a_cut_off_restore_comes_back_when_its_target_is_damage
     crash = {**os.environ, "AGENTREWIND_CRASH_AT": "snapshot.restore-file-written:2"}
     cut_off = subprocess.run([*RUN, "snap", "restore", target.id, str(workspace), "--yes"], env=crash, check=False)
     assert cut_off.returncode == -signal.SIGKILL
-    for pack in (workspace.parent / "home").rglob("*.pack"):
-        data = bytearray(pack.read_bytes())
-        for part in old:
-            if (at := data.find(part[:64])) >= 0:
-                data[at] ^= 1
-        pack.write_bytes(data)
+    flip_in_the_objects(workspace.parent / "home", 3000 * len(old), which=0)
     with agentrewind.Workspace(workspace) as world:
         world.restore(live.id)
     assert [path.read_bytes() for path in files] == [b"new %d" % number for number in range(4)]

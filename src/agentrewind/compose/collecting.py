@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentrewind.compose import own_keys
 from agentrewind.compose.home import Home
 from agentrewind.compose.stores import Place, Progress, opened, workspaces
 from agentrewind.core.crashpoints import named, reach
@@ -261,6 +262,7 @@ class Stats:
     saved: int
     unneeded: int
     encrypted: bool
+    """With a key of its owner, and not one that lies beside it."""
 
 
 def stats(home: Home, place: Place) -> Stats:
@@ -278,5 +280,5 @@ def stats(home: Home, place: Place) -> Stats:
             found.before,
             saved,
             found.frees,
-            store.vault is not None,
+            store.vault is not None and own_keys.of(place.directory) is None,
         )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentrewind.compose import own_keys
 from agentrewind.core.errors import UsageError
 from agentrewind.snapshots.budget import Limits, parse_size
 from agentrewind.snapshots.encryption import Encryption, WrongKey
@@ -71,24 +72,42 @@ def key_of(environ: Mapping[str, str] = os.environ) -> Encryption | None:
     return None
 
 
-def encryption_of(store: Path, *, wanted: bool, environ: Mapping[str, str] = os.environ) -> Encryption | None:
-    """What `store` is to be opened with: its key if it is encrypted, or `wanted` so.
+def encryption_of(
+    store: Path, *, wanted: bool = False, making: bool = False, environ: Mapping[str, str] = os.environ
+) -> Encryption | None:
+    """What `store` is to be opened with. A store that is about to be made (`making`) is sealed in any case: with the
+    key of its owner where that is `wanted`, else with a key of its own. None for one that an earlier version made open.
 
     Raises:
-        UsageError: a key is needed and there is none; or the store is there and not encrypted, although `wanted`.
+        UsageError: the owner's key is needed and there is none; or the store is there and has no such key, although
+            `wanted`. StoreError: a new store's own key can't be written.
     """
-    encrypted = os.path.lexists(store / "format") and parameters_of(store) is not None
-    if not encrypted and not wanted:
-        return None
+    there = os.path.lexists(store / "format")
+    sealed = there and parameters_of(store) is not None
+    own = own_keys.of(store) if sealed else None
+    if own is not None and not wanted:
+        return own
+    if own is not None or (there and not sealed and wanted):
+        raise UsageError(
+            f"The snapshots in {store} are not encrypted with a key of yours, and such encryption begins with the first"
+            " snapshot. Nothing was touched. Move the store away to begin a new one, or go on without."
+        )
+    if sealed or wanted:
+        return _owners_key(store, sealed=sealed, environ=environ)
+    return own_keys.made(store) if making and not there else None
+
+
+def _owners_key(store: Path, *, sealed: bool, environ: Mapping[str, str]) -> Encryption:
     try:
         key = key_of(environ)
     except WrongKey as error:
         raise UsageError(str(error)) from error
     if key is None:
         raise UsageError(
-            f"The snapshots in {store} are {'' if encrypted else 'to be '}encrypted, and there is no key. Name a file"
+            f"The snapshots in {store} are {'' if sealed else 'to be '}encrypted, and there is no key. Name a file"
             f" with it in {KEY_FILE_VARIABLE} (32 random bytes, kept outside of what it protects), or give a passphrase"
-            f" in {PASSPHRASE_VARIABLE}. Nothing was touched."
+            f" in {PASSPHRASE_VARIABLE}. Nothing was touched. (A store with a key of its own, which you didn't choose,"
+            f" needs one of the files {' and '.join(map(str, own_keys.places(store)))}: bring one back from a copy.)"
         )
     return key
 

@@ -91,7 +91,7 @@ def opened(place: Place, *, writing: bool = False) -> Iterator[Store]:
         writable=writing,
         holder=HOLDER,
         limits=Limits(min_free=0),
-        encryption=encryption_of(place.directory, wanted=False),
+        encryption=encryption_of(place.directory),
     )
     with closing(store):
         yield store

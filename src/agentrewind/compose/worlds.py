@@ -7,12 +7,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from agentrewind.compose import own_keys
 from agentrewind.compose.home import Home
 from agentrewind.compose.keeping import encryption_of, keeping_of, tell
+from agentrewind.compose.secret import SETTINGS_FILE
 from agentrewind.snapshots.rules import PathRules
 from agentrewind.snapshots.workspace import Durability, WorkspaceWorld
-
-SETTINGS_FILE = "agentrewind.toml"
 
 Progress = Callable[[int, int | None], None]
 """Told how many paths were looked at, and of how many where that is known."""
@@ -52,7 +52,7 @@ def open_world(
     home.made()
     place = store or home.store_of(workspace)
     keeping = keeping_of(workspace / SETTINGS_FILE)
-    return WorkspaceWorld.open(
+    world = WorkspaceWorld.open(
         workspace,
         place,
         rules=rules or rules_of(workspace),
@@ -62,9 +62,12 @@ def open_world(
         lease_dir=home.leases,
         holder=holder,
         limits=keeping.limits,
-        encryption=encryption_of(place, wanted=not reading and (encrypt or keeping.encrypt)),
+        encryption=encryption_of(place, wanted=not reading and (encrypt or keeping.encrypt), making=not reading),
         warn=warn,
     )
+    if not reading:
+        own_keys.mended(place)
+    return world
 
 
 @contextmanager

@@ -1,0 +1,94 @@
+"""The key under which a store seals what it holds, where its owner names none.
+
+It lies in two places, so that one lost file loses nothing: in the store, and below the home. Whoever may read either
+reads the snapshots; what it guards is said in docs/secrets.md.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from agentrewind.core.errors import AgentRewindError, StorageFull, StoreError
+from agentrewind.snapshots.encryption import Encryption
+from agentrewind.snapshots.packs import FULL
+from agentrewind.snapshots.plain import NotPlain, read_plain
+from agentrewind.snapshots.store import opened_vault, write_whole
+
+KEY = "own-key"
+_BYTES = 32
+
+
+def made(store: Path) -> Encryption:
+    """The key for a store that is about to be made; durable when this returns.
+
+    Raises:
+        StorageFull, StoreError: it can't be written. There is no store then.
+    """
+    path = _aside(store)
+    found = _read(path)
+    if found is None:
+        found = secrets.token_bytes(_BYTES)
+        _written(path, found)
+    return Encryption(found)
+
+
+def of(store: Path) -> Encryption | None:
+    """The key of a store that has one of its own; None where its owner keeps it, or both files are gone or damaged."""
+    for path in places(store):
+        found = _read(path)
+        if found is not None and _opens(store, found):
+            return Encryption(found)
+    return None
+
+
+def mended(store: Path) -> None:
+    """Both files hold the key of a store that has one of its own, as far as they can be written; what else stood there
+    is kept under another name.
+    """
+    key = of(store)
+    if key is None:
+        return
+    for path in places(store):
+        if _read(path) != key.secret:
+            try:
+                _written(path, key.secret)
+            except (StoreError, StorageFull):
+                continue
+
+
+def places(store: Path) -> tuple[Path, Path]:
+    """The two files of the key."""
+    return store / KEY, _aside(store)
+
+
+def _aside(store: Path) -> Path:
+    return store.parent.parent / "keys" / store.name
+
+
+def _opens(store: Path, key: bytes) -> bool:
+    try:
+        return opened_vault(store, Encryption(key)) is not None
+    except AgentRewindError:
+        return False
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        found = read_plain(path, _BYTES)
+    except (OSError, NotPlain):
+        return None
+    return found if len(found) == _BYTES else None
+
+
+def _written(path: Path, key: bytes) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.path.lexists(path):
+            path.rename(path.with_name(f"{path.name}.damaged-{secrets.token_hex(4)}"))
+        write_whole(path, key, durable=True)
+    except OSError as error:
+        if error.errno in FULL:
+            raise StorageFull(f"No room for the key of the snapshot store ({path}). Nothing was touched.") from error
+        raise StoreError(f"{path}: the key of the store can't be written: {error.strerror}.") from error
