@@ -77,7 +77,18 @@ class Run:
         return self.tree.started
 
     @property
+    def in_workspace(self) -> bool:
+        """Whether its world is a directory; a trial's is an environment, of which nothing is on disk."""
+        return bool(self.started.workspace)
+
+    @property
     def workspace(self) -> Path:
+        """Its directory. Raises: UsageError: it has none."""
+        if not self.in_workspace:
+            raise UsageError(
+                f"{self.id} played in an environment, which has no files: it can be read, and nothing of it"
+                " can be brought back. Nothing was touched."
+            )
         return Path(self.started.workspace)
 
     @property
@@ -111,9 +122,9 @@ class Run:
     def resumable(self) -> bool:
         """Whether `agentrewind resume` can start its agent again: the header says how, and lacks no secret."""
         settings = self.started.settings
-        return (
-            bool(settings) and not self.of_program and not any("[redacted " in str(item) for item in settings.values())
-        )
+        if not settings or not self.in_workspace or self.of_program:
+            return False
+        return not any("[redacted " in str(item) for item in settings.values())
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -305,6 +316,8 @@ def _intends(home: Home, run_id: str, workspace: Path, target: SnapshotId) -> bo
 
 def verify_snapshots(run: Run, progress: Progress) -> tuple[int, list[str]]:
     """Read every snapshot that a run names: how many there are, and what is wrong with them, in words."""
+    if not run.in_workspace:
+        return 0, []
     named = sorted({*run.tree.states, *(node.began.snapshot for node in run.records() if node.began.snapshot)})
     problems: list[str] = []
     with run.reading() as world:

@@ -41,11 +41,15 @@ class _Counts:
 def deduce(board: Board, revealed: int) -> Knowledge:
     """What a perfect reasoner knows who sees `revealed` and the number of mines, and not where they are."""
     hidden = everything(board.size) & ~revealed
-    clues = clues_of(board, revealed)
+    left = board.mines.bit_count() - (board.mines & revealed).bit_count()
+    return concluded(clues_of(board, revealed), hidden, left)
+
+
+def concluded(clues: list[Clue], hidden: int, mines: int) -> Knowledge:
+    """What these clues tell of the `hidden` cells, of which `mines` hold one."""
     groups = [_assignments(group) for group in _groups(clues)]
     edge = functools.reduce(int.__or__, (clue.around for clue in clues), 0)
-    left = board.mines.bit_count() - (board.mines & revealed).bit_count()
-    return _joined([*groups, _free(hidden & ~edge, left)], hidden, left)
+    return _joined([*groups, _free(hidden & ~edge, mines)], hidden, mines)
 
 
 def clues_of(board: Board, revealed: int) -> list[Clue]:
@@ -110,10 +114,10 @@ def _free(members: int, most: int) -> dict[int, _Counts]:
 
 
 def _joined(groups: list[dict[int, _Counts]], hidden: int, mines: int) -> Knowledge:
-    total = _convolved(group_ways(group) for group in groups).get(mines, 0)
+    total = _convolved(_ways(group) for group in groups).get(mines, 0)
     mined: dict[int, int] = {}
     for index, group in enumerate(groups):
-        rest = _convolved(group_ways(other) for place, other in enumerate(groups) if place != index)
+        rest = _convolved(_ways(other) for place, other in enumerate(groups) if place != index)
         for count, counts in group.items():
             others = rest.get(mines - count, 0)
             for cell, ways in counts.mined.items():
@@ -123,7 +127,7 @@ def _joined(groups: list[dict[int, _Counts]], hidden: int, mines: int) -> Knowle
     return Knowledge(safe, sure, {cell: Fraction(mined.get(cell, 0), total) for cell in cells(hidden)}, total)
 
 
-def group_ways(group: dict[int, _Counts]) -> dict[int, int]:
+def _ways(group: dict[int, _Counts]) -> dict[int, int]:
     return {count: counts.ways for count, counts in group.items()}
 
 

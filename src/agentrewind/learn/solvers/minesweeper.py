@@ -1,0 +1,66 @@
+"""MineSweeper played by program, from the text of the board."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agentrewind.environments.draws import Draws
+from agentrewind.environments.minesweeper.board import neighbours
+from agentrewind.environments.minesweeper.inference import Clue, Knowledge, concluded
+from agentrewind.learn.contexts import BranchView, View
+from agentrewind.learn.trial import Context
+
+_MINE_AT = re.compile(r"mine at \((\d+),(\d+)\)")
+
+
+def known(observation: str, mines: int) -> Knowledge:
+    """What the text of a board tells a perfect reasoner who knows how many mines there are."""
+    symbols = observation.split()
+    size = int(len(symbols) ** 0.5)
+    around = neighbours(size)
+    hidden = sum(1 << cell for cell, symbol in enumerate(symbols) if symbol == "?")
+    clues = [
+        Clue(around[cell] & hidden, int(symbol))
+        for cell, symbol in enumerate(symbols)
+        if symbol.isdigit() and around[cell] & hidden
+    ]
+    return concluded(clues, hidden, mines)
+
+
+class Safest:
+    """Reveals the cell with the lowest risk, as exact inference has it; of equal ones any."""
+
+    def __init__(self, mines: int) -> None:
+        self._mines = mines
+
+    def best(self, view: View, avoided: frozenset[str], draws: Draws) -> str:
+        risk = known(view.observation, self._mines).risk
+        size = int(len(view.observation.split()) ** 0.5)
+        named = {_name(cell, size): value for cell, value in risk.items() if _name(cell, size) not in avoided}
+        lowest = min(named.values())
+        return draws.one([name for name, value in named.items() if value == lowest])
+
+    def worth_leaving(self, seen: Sequence[View]) -> int | None:
+        """A safe reveal never hurts: there is nothing to go back for."""
+        del seen
+        return None
+
+    def target(self, branch: BranchView) -> int:
+        """The state just before the mine is as good as any."""
+        return branch.source - 1
+
+    def lesson(self, branch: BranchView) -> str:
+        return f"mine at {branch.actions[-1]}" if branch.trigger == "failed" else "nothing was wrong here"
+
+    def avoided(self, context: Context) -> frozenset[str]:
+        """Cells that a note in the context names as mined."""
+        return frozenset(f"({row},{column})" for row, column in _MINE_AT.findall(" ".join(_notes(context))))
+
+
+def _notes(context: Context) -> list[str]:
+    return [message["content"] for message in context if message["role"] == "user"]
+
+
+def _name(cell: int, size: int) -> str:
+    return f"({cell // size + 1},{cell % size + 1})"

@@ -1,0 +1,57 @@
+"""An environment as text: how its actions are written and read, which words belong to it, how contexts come back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agentrewind.core.codec import Json
+from agentrewind.core.environment import Environment
+from agentrewind.environments.minesweeper.game import MineSweeper
+from agentrewind.environments.sokoban.game import TURN, Sokoban
+from agentrewind.environments.sokoban.room import MOVES
+from agentrewind.learn.contexts import Conversation, RestoresThePrefix, Wording
+from agentrewind.learn.prompts.minesweeper import MineSweeperWords
+from agentrewind.learn.prompts.sokoban import SokobanWords
+from agentrewind.learn.rules import Rules
+
+Style = Literal["full", "compact"]
+_CELL = re.compile(r"\(?\s*(-?\d{1,4})\s*[,; ]\s*(-?\d{1,4})\s*\)?")
+_SEPARATORS = re.compile(r"[\s,;>→-]+")
+
+
+@dataclass(frozen=True)
+class World:
+    """One instance, ready for a trial. `read` returns None for text that is no action of this environment."""
+
+    task: str
+    environment: Environment[Any, Any]
+    words: Wording
+    read: Callable[[str], Any]
+    write: Callable[[Any], str]
+    plain: Callable[[Any], Json]
+    """An action as JSON: its identity in a history."""
+    converse: Callable[[Wording], Conversation]
+    fenced: bool = False
+
+
+def minesweeper(task: str, game: MineSweeper, rules: Rules, style: Style = "full") -> World:
+    words = MineSweeperWords(game.board.size, game.board.mines.bit_count(), rules, style)
+    return World(task, game, words, _cell, lambda cell: f"({cell[0]},{cell[1]})", list, RestoresThePrefix)
+
+
+def sokoban(task: str, game: Sokoban, rules: Rules, style: Style = "full") -> World:
+    return World(task, game, SokobanWords(rules, style), _turn, ", ".join, list, RestoresThePrefix)
+
+
+def _cell(text: str) -> tuple[int, int] | None:
+    found = _CELL.fullmatch(text)
+    return None if found is None else (int(found.group(1)), int(found.group(2)))
+
+
+def _turn(text: str) -> tuple[str, ...] | None:
+    """Words for moves, in any case, with any separators. A turn that is too long means something else: not taken."""
+    moves = tuple(part for part in _SEPARATORS.split(text.lower().strip("[]() \n")) if part)
+    return moves if moves and all(move in MOVES for move in moves) and len(moves) <= TURN else None
