@@ -78,17 +78,23 @@ def test_an_async_function_runs_in_its_own_loop_and_is_a_node(place):
 def test_an_async_call_that_is_cancelled_is_cancelled(place):
     ended = []
 
-    @agentrewind.tool
-    async def hang() -> None:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            ended.append("cancelled")
-            raise
-
     async def main() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(hang(), 0.1)
+        begun = asyncio.Event()
+
+        @agentrewind.tool
+        async def hang() -> None:
+            begun.set()
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                ended.append("cancelled")
+                raise
+
+        call = asyncio.create_task(hang())
+        await begun.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
 
     with agentrewind.session(place) as live:
         asyncio.run(main())
