@@ -193,6 +193,9 @@ class Interposer:
         self.error = error
         self.calls = 0
 
+    def undelivered(self, reply):
+        pass
+
     def wants(self, method, host, path):
         return path.endswith("/chat/completions")
 

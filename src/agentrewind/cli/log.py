@@ -78,7 +78,8 @@ def _left(row: Left, signs: Glyphs) -> Text:
     kept = ", files kept" if move.keep_world else ""
     by = {"agent": "", "person": ", by a person"}.get(move.by, f", by {printable(move.by)}")
     chosen = f", chosen by {printable(move.selector)} in place of {move.asked}" if move.asked else ""
-    return Text.assemble((where + kept + by + chosen, "yellow"), f": {one_line(move.note)}")
+    blurred = ", context: degraded" if move.context == "degraded" else ""
+    return Text.assemble((where + kept + by + chosen + blurred, "yellow"), f": {one_line(move.note)}")
 
 
 def _did(step: Step, signs: Glyphs) -> Text:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from agentrewind.cli.facts import node_facts
 from agentrewind.cli.options import json_option, run_argument
-from agentrewind.cli.screen import out
+from agentrewind.cli.screen import out, sentence
 from agentrewind.cli.text import (
     as_json,
     duration,
@@ -67,6 +67,7 @@ def _show(run: Run, node: Node, console: Console, *, every: bool) -> None:
         _messages(run, node, console, every=every)
         _section(console, "answer")
         _answer(run, node, console)
+        _note(node, console)
     else:
         assert node.began.tool is not None
         _section(console, "arguments")
@@ -206,6 +207,12 @@ def _state(node: Node, console: Console) -> None:
         console.print(f"    and {hidden:,} more")
     for gap in after.gaps:
         console.print(Text(f"    not saved as it was: {path_name(gap.path)}: {one_line(gap.why)}", style="yellow"))
+
+
+def _note(node: Node, console: Console) -> None:
+    """What became of the answer, where the agent didn't get all of it."""
+    if node.ended is not None and node.ended.note:
+        sentence(Text(f"  ({printable(one_line(node.ended.note))})", style="yellow"), console)
 
 
 def _then(run: Run, node: Node, console: Console) -> None:

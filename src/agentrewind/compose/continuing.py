@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agentrewind.core.edits import Edit, Message, splice
-from agentrewind.core.records import MAIN_THREAD, BranchId, Hint, RecordUid, Rewound
+from agentrewind.core.records import BranchId, Hint, RecordUid, Rewound
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.engine.checkpointer import Log
 from agentrewind.engine.offline import ResumePoint
@@ -34,7 +34,7 @@ def continued(log: Log, point: ResumePoint) -> Continued:
     """The conversation that leads to `point`, found by following every call of the run."""
     followed = _Followed(log)
     for node in log.tree.nodes.values():
-        if node.is_llm and node.began.thread == MAIN_THREAD:
+        if node.is_llm and node.began.thread == log.tree.main:
             sent = tuple(log.get(item) for item in log.tree.messages(node.uid))
             if not followed.take(node, sent):
                 return Continued(edits=None)

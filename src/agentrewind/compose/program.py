@@ -10,7 +10,7 @@ from agentrewind.compose.continuing import Continued
 from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import Json, digest
 from agentrewind.core.edits import Message
-from agentrewind.core.records import Warned
+from agentrewind.core.records import MAIN_THREAD, Warned
 from agentrewind.core.wire import Send, WireReply
 from agentrewind.core.world import World
 from agentrewind.dialects.base import Dialect
@@ -83,26 +83,26 @@ class ProgramSession(Session):
         if self._point is None or dialect.problems_with(body) is not None:
             return
         point, before, sent = self._point, self._before, list(dialect.messages(body))
-        form = _kept_form(dialect, self._redact)
-        whole = before.edits is not None and common_prefix(before.raw, sent, form) == len(before.raw)
+        kept = [self._redact(message) for message in sent]
+        whole = before.edits is not None and common_prefix(before.raw, kept, dialect) == len(before.raw)
         if not whole and not dialect.tools(body):
             return  # it writes a title, or the like
         self._point = None
         if whole:
-            self._goes_on(dialect, sent, before)
-        elif not _knows_answers(before.raw, sent, form):
+            self._goes_on(sent, before)
+        elif not _knows_answers(before.raw, kept, dialect):
             self._log.append(Warned(ANEW.format(at=point.at)))
         elif before.edits is None or before.edits:
             self._log.append(Warned(REWRITTEN))
 
-    def _goes_on(self, dialect: Dialect, sent: list[Message], before: Continued) -> None:
+    def _goes_on(self, sent: list[Message], before: Continued) -> None:
         """The program sends all that it had sent, and possibly more: what was in force is so again."""
         assert before.edits is not None
         edits, length = before.edits, len(before.raw)
         if before.open_end:
             length += sum(1 for _ in itertools.takewhile(_is_of_an_answer, sent[length:]))
             edits = (*edits[:-1], replace(edits[-1], stop=length))
-        thread = self._threads.assign(sent[:length], dialect.canonical)
+        thread = self._threads.named(self.tree.main or MAIN_THREAD, sent[:length])
         thread.edits = edits
         thread.contexts.update(before.contexts)
 
@@ -117,12 +117,7 @@ def _is_of_an_answer(message: Message) -> bool:
     )
 
 
-def _knows_answers(known: Sequence[Message], sent: Sequence[Message], form: Callable[[Message], Json]) -> bool:
-    """Whether anything but the beginning of a conversation stands in both lists."""
-    keys = {digest(form(message)) for message in known if _is_of_an_answer(message)}
-    return any(digest(form(message)) in keys for message in sent if _is_of_an_answer(message))
-
-
-def _kept_form(dialect: Dialect, redact: Callable[[Json], Json]) -> Callable[[Message], Json]:
-    """Messages in the journal have lost their secrets: the others are compared in that form too."""
-    return lambda message: dialect.canonical(redact(message))
+def _knows_answers(known: Sequence[Message], sent: Sequence[Message], dialect: Dialect) -> bool:
+    """Whether anything but the beginning of a conversation stands in both lists, which hold no secrets."""
+    keys = {digest(dialect.canonical(message)) for message in known if _is_of_an_answer(message)}
+    return any(digest(dialect.canonical(message)) in keys for message in sent if _is_of_an_answer(message))

@@ -109,6 +109,9 @@ class RunTree:
     """What became of each rewind that a person asked for while the run was alive; so far, where it is an intent."""
     paused: Paused | None = None
     """The agent waits, because a person said so."""
+    main: ThreadId | None = None
+    """The conversation that the run is about: the first one with tools; while none has any, the first one."""
+    main_has_tools: bool = False
 
     @classmethod
     def fold(cls, events: Iterable[Event]) -> RunTree:
@@ -236,6 +239,12 @@ class RunTree:
             before.after = replace(state, after=before.uid, changes=Changes(), took_ms=0.0)
         self.nodes[event.uid] = Node(event)
         self.head = event.uid
+        if event.llm is not None:
+            self._asked(event.thread, has_tools=event.llm.tools is not None)
+
+    def _asked(self, thread: ThreadId, *, has_tools: bool) -> None:
+        if self.main is None or (has_tools and not self.main_has_tools):
+            self.main, self.main_has_tools = thread, has_tools
 
     def _ended(self, event: NodeEnded) -> None:
         node = self.node(event.uid)

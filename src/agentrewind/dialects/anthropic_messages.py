@@ -5,6 +5,7 @@ An answer is one message of several blocks; all results of its tool calls are bl
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from types import NoneType
@@ -17,7 +18,7 @@ from agentrewind.core.tools import ToolSpec
 from agentrewind.dialects import answers, message_events, requests, sse
 from agentrewind.dialects.base import MemoryRole, Reply, ToolCall, ToolResult, listed
 
-VOLATILE_VERSION = 1
+VOLATILE_VERSION = 2
 """Grows when `VOLATILE` or the normal form of `canonical` changes; journals of another version don't compare."""
 
 VOLATILE = frozenset({"cache_control", "caller", "citations", "parsed_output"})
@@ -93,6 +94,9 @@ class AnthropicMessages:
 
     def canonical(self, message: Message) -> Json:
         return {"role": message.get("role"), "content": _canonical_content(message.get("content"))}
+
+    def answers(self, message: Message) -> None:
+        """See `Dialect`: all results of a turn are blocks of one message, whose canonical form has them in order."""
 
     def parse(self, body: bytes, *, stream: bool) -> Reply:
         return answers.read(body, stream=stream, assembled=message_events.assembled, reply=_reply)
@@ -266,8 +270,21 @@ def _canonical_content(content: Json) -> Json:
     """A single text block is that text; nothing, an empty text and an empty list are one."""
     if not isinstance(content, list):
         return content or ""
-    blocks = [_canonical_block(block) for block in content if not _is_volatile(block)]
+    blocks = _in_order([_canonical_block(block) for block in content if not _is_volatile(block)])
     return requests.only_text(blocks) if blocks else ""
+
+
+def _in_order(blocks: list[Json]) -> list[Json]:
+    """Results that stand beside each other, by the ids of their calls: harnesses send them as they come."""
+    out: list[Json] = []
+    for is_result, group in itertools.groupby(blocks, _is_result):
+        beside = list(group)
+        out += sorted(beside, key=lambda block: str(block.get("tool_use_id"))) if is_result else beside
+    return out
+
+
+def _is_result(block: Json) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_result"
 
 
 def _is_volatile(block: Json) -> bool:

@@ -111,6 +111,11 @@ class Dialect(Protocol):
     def canonical(self, message: Message) -> Json:
         """The message without volatile fields, in one form: equal for what means the same."""
 
+    def answers(self, message: Message) -> str | None:
+        """The id of the call whose result this message is. Results of calls that were made at once stand beside each
+        other in any order; None where a message isn't the result of one call.
+        """
+
     def parse(self, body: bytes, *, stream: bool) -> Reply:
         """Assemble an answer.
 

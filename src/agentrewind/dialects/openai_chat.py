@@ -110,6 +110,9 @@ class OpenAIChat:
             found["tool_calls"] = calls
         return found
 
+    def answers(self, message: Message) -> str | None:
+        return message.get("tool_call_id") if message.get("role") == "tool" else None
+
     def parse(self, body: bytes, *, stream: bool) -> Reply:
         return answers.read(body, stream=stream, assembled=_assembled, reply=_reply)
 

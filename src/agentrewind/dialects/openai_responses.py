@@ -140,6 +140,9 @@ class OpenAIResponses:
                 found[key] = content
         return found
 
+    def answers(self, message: Message) -> str | None:
+        return _pairing(message) if _type(message) in _ANSWERS else None
+
     def parse(self, body: bytes, *, stream: bool) -> Reply:
         return answers.read(body, stream=stream, assembled=response_events.assembled, reply=_reply)
 

@@ -47,6 +47,8 @@ def candidates(tree: RunTree, thread: ThreadId | None = None, limit: int = 80) -
     path = tree.path()
     place = {node.uid: index for index, node in enumerate(path)}
     targets = tree.checkpoints(thread)
+    if not targets:  # a conversation that has only begun, or snapshots that all failed
+        return Listing((), 0)
     ends = [place[node.uid] for node in targets[1:]] + [len(path)]
     first_with: dict[str, RecordUid] = {}
     verdicts = _verdicts(path)

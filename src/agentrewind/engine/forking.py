@@ -9,7 +9,6 @@ from typing import Protocol
 from agentrewind.core.codec import Json
 from agentrewind.core.records import (
     FIRST_BRANCH,
-    MAIN_THREAD,
     Judged,
     LlmInput,
     MessageId,
@@ -43,7 +42,7 @@ def unforkable(tree: RunTree, uid: RecordUid) -> str | None:
     if unusable is not None:
         return unusable
     node = tree.node(uid)
-    if node.began.thread != MAIN_THREAD:
+    if node.began.thread != tree.main:
         return f"{uid} belongs to a conversation beside the main one, which can't go on alone."
     if node.began.snapshot is not None and not tree.complete(node.began.snapshot):
         return f"The snapshot at {uid} is incomplete: some files could not be read when it was taken."

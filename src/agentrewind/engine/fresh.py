@@ -41,7 +41,7 @@ from agentrewind.engine.replay import Diverged, Early, Match, Replay
 from agentrewind.engine.rewinder import Wish
 from agentrewind.engine.session import SUBMISSION, Inject, Session, jsonable
 from agentrewind.engine.signal import RewindSignal
-from agentrewind.engine.threads import Thread, Threads
+from agentrewind.engine.threads import Thread
 from agentrewind.engine.whole import Whole, marked
 from agentrewind.strategies.rewind_rules import RewindRules
 
@@ -132,7 +132,7 @@ class FreshSession(Session):
 
     def _forget(self) -> None:
         """What belonged to the process that is gone."""
-        self._threads = Threads({node.began.thread for node in self.tree.nodes.values()})
+        self._threads = self._new_threads()
         self._running.clear()
         self._leaving = None
         self._replay = None

@@ -63,6 +63,11 @@ class Memory:
         missing = stand if self._whole else [note for note in stand if note.branch not in held]
         return entries(missing, tree.merges)
 
+    def standing(self, held: Collection[str]) -> list[Entry]:
+        """What has to stand in a context that was not opened by a rewind, and of which it holds these notes."""
+        notes = standing(self.policy, self._log.tree.notes, held) if self._log.tree.notes else []
+        return entries([note for note in notes if note.branch not in held], self._log.tree.merges)
+
     def said(self, carried: Sequence[Entry], *, rewinds: int, effects: Sequence[str] = ()) -> str:
         """The text that carries them, in a run that has made so many rewinds."""
         left = None if self._budget.rewinds is None else max(self._budget.rewinds - rewinds, 0)

@@ -13,7 +13,6 @@ from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentRewindError, RewindRefused, StoreError, UsageError
 from agentrewind.core.memory import Note, entries, injection, policy_named, standing, tokens
 from agentrewind.core.records import (
-    MAIN_THREAD,
     BranchId,
     FilesRestored,
     RecordUid,
@@ -295,7 +294,7 @@ def resume_point(log: Log, memory: Callable[[str], Message] = system_message) ->
 
 def _goes_on(tree: RunTree, node: Node) -> bool:
     failed = node.ended is not None and node.ended.error is not None
-    return tree.usable(node.uid) is None and node.began.thread == MAIN_THREAD and not failed
+    return tree.usable(node.uid) is None and node.began.thread == tree.main and not failed
 
 
 def unanswered_move(tree: RunTree) -> Rewound | None:

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agentrewind.core.edits import Message
-from agentrewind.core.records import MAIN_THREAD
 from agentrewind.dialects.base import Dialect
 from agentrewind.engine.rewinder import Wish
 from agentrewind.engine.session import Session
 from agentrewind.engine.signal import RewindSignal
-from agentrewind.engine.threads import Thread, Threads
+from agentrewind.engine.threads import Thread
 
 
 class ResetSession(Session):
@@ -28,7 +27,7 @@ class ResetSession(Session):
         with self._lock:
             found, self._restored = self._restored, None
             if found is not None:
-                self._threads = Threads({node.began.thread for node in self.tree.nodes.values()})
+                self._threads = self._new_threads()
                 self._seeded = self.tree.held_on(self.tree.branch)
             return found
 
@@ -41,7 +40,7 @@ class ResetSession(Session):
 
     def _move(self, dialect: Dialect, thread: Thread, wish: Wish) -> str | None:
         refusal = super()._move(dialect, thread, wish)
-        if refusal is None and thread.id == MAIN_THREAD:
+        if refusal is None and thread.id == self.tree.main:
             self._restored = tuple(thread.effective())
             raise RewindSignal
         return refusal

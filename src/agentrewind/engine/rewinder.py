@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from agentrewind.core.budgets import Budget
 from agentrewind.core.crashpoints import named, reach
@@ -143,11 +144,18 @@ class Rewinder:
             " checkpoint, or say in memory_summary what you will do differently; ask again to insist."
         )
 
-    def make(self, wish: Wish, *, memory: str = "", ended_threads: Sequence[ThreadId] = ()) -> Rewound:
+    def make(
+        self,
+        wish: Wish,
+        *,
+        memory: str = "",
+        ended_threads: Sequence[ThreadId] = (),
+        context: Literal["exact", "degraded"] = "exact",
+    ) -> Rewound:
         """Carry the wish out; the commit is in the journal when this returns.
 
         `memory` is the text that will be injected, for the accounting; `ended_threads` are the conversations that
-        this ends.
+        this ends; `context` says whether the model will see exactly what it saw at the target.
 
         Raises:
             RewindRefused: it was not made; files and context are where they were.
@@ -155,7 +163,8 @@ class Rewinder:
                 keeps the intent, and whatever changes the run next settles it.
         """
         begun = time.perf_counter()
-        return self.carry_out(self.intend(wish), memory=memory, ended_threads=ended_threads, begun=begun)
+        intent = self.intend(wish)
+        return self.carry_out(intent, memory=memory, ended_threads=ended_threads, begun=begun, context=context)
 
     def intend(self, wish: Wish) -> RewindIntended:
         """Save the present and write down what is to be done; from here on the rewind can be finished by anybody.
@@ -194,7 +203,13 @@ class Rewinder:
         return intent
 
     def carry_out(
-        self, intent: RewindIntended, *, memory: str, ended_threads: Sequence[ThreadId], begun: float
+        self,
+        intent: RewindIntended,
+        *,
+        memory: str,
+        ended_threads: Sequence[ThreadId],
+        begun: float,
+        context: Literal["exact", "degraded"] = "exact",
     ) -> Rewound:
         """Do what was written down. `begun` is when it was asked for (`time.perf_counter`). Raises: as `make`."""
         ended = self._clear(intent)
@@ -215,6 +230,7 @@ class Rewinder:
             kept=kept,
             ended_processes=tuple(map(str, ended)),
             ended_threads=tuple(ended_threads),
+            context=context,
             memory_tokens=tokens(memory),
             took_ms=ms(begun),
             at_ns=time.time_ns(),

@@ -35,6 +35,7 @@ from agentrewind.core.records import (
 from agentrewind.core.tools import CANDIDATES, COMMIT, NAMES, TOOLS
 from agentrewind.core.wire import Send, WireReply, has_left
 from agentrewind.dialects.base import Dialect, MemoryRole, Reply, ToolCall
+from agentrewind.engine import degraded
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.memory_policy import Asking, Memory, names
@@ -42,6 +43,7 @@ from agentrewind.engine.noticing import Teller
 from agentrewind.engine.rewinder import Ender, Rewinder, Wish, end_descendants
 from agentrewind.engine.signal import RaisedElsewhere
 from agentrewind.engine.threads import Answer, Context, Thread, Threads
+from agentrewind.engine.turn import ENDED, Turn
 from agentrewind.strategies.rewind_rules import RewindRules
 from agentrewind.strategies.triggers import wanted
 
@@ -109,7 +111,7 @@ class Session:
         self._redact = redact
         self._lock = threading.RLock()
         self._quiet = threading.Condition(self._lock)
-        self._threads = Threads()
+        self._threads = self._new_threads()
         self._running: dict[RecordUid, str] = {}
         self._checkpointer = Checkpointer(log, world)
         self._rewinder = Rewinder(
@@ -141,6 +143,12 @@ class Session:
     def tree(self) -> RunTree:
         return self._log.tree
 
+    def _new_threads(self) -> Threads:
+        """For a process of the agent that begins: what earlier ones asked keeps its names."""
+        tree = self._log.tree
+        taken = {node.began.thread for node in tree.nodes.values()}
+        return Threads(taken, tree.main, without_tools=bool(tree.main) and not tree.main_has_tools)
+
     # --- the wire -----------------------------------------------------------------------------------------------------
 
     def wants(self, method: str, host: str, path: str) -> bool:
@@ -169,10 +177,8 @@ class Session:
                 self._log.append(Warned(f"A call was passed through without being recorded: {unfit}"))
             return send(body)
         with self._guarded():
-            thread = self._threads.assign(list(dialect.messages(body)), dialect.canonical)
-            thread.pending = {}
-            thread.seeded = self._seeded if thread.id == MAIN_THREAD else frozenset()
-            self._quiet.notify_all()
+            thread = self._taken_up(dialect, body)
+            turn = Turn(thread)
         if not self._hear_people(dialect, thread, send):
             return send(body)
         with self._guarded():
@@ -182,13 +188,43 @@ class Session:
         if served is not None:
             return served
         by = Asking(dialect, body, send)
-        self._go_back_unasked(thread, by)
-        for attempt in range(self._budget.internal_calls + 1):
-            offers = attempt < self._budget.internal_calls and self._offers_to(dialect, body)
-            reply, settled = self._turn(thread, by, offers=offers, first=attempt == 0)
-            if settled:
+        self._go_back_unasked(turn, by)
+        left, first = self._budget.internal_calls, True
+        while True:
+            offers = left > 0 and self._offers_to(dialect, body)
+            reply, settled = self._turn(turn, by, offers=offers, first=first)
+            first = False
+            if settled is True:
                 return reply
-        return self._stripped(dialect, thread, reply, stream=dialect.streams(body))
+            if settled is False and left == 0:
+                return self._stripped(dialect, turn.thread, reply, stream=dialect.streams(body))
+            left -= settled is False
+
+    def _taken_up(self, dialect: Dialect, body: Json) -> Thread:
+        """The conversation of a request, which the harness has come back to: nothing of it is at work any more."""
+        tools = dialect.tools(body)
+        thread = self._threads.assign(list(dialect.messages(body)), dialect, tools)
+        thread.comes_back(tools)
+        thread.seeded = self._seeded if thread.id == self.tree.main else frozenset()
+        self._quiet.notify_all()
+        if thread.unplaced:
+            self._say_unplaced(dialect, thread)
+        return thread
+
+    def _say_unplaced(self, dialect: Dialect, thread: Thread) -> None:
+        thread.unplaced, is_new = False, thread.first is None
+        self._log.append(Warned(degraded.unplaced(thread.id, is_new=is_new)))
+        notes = self._memory.standing(thread.notes_at(thread.context()))
+        memory = dialect.memory(degraded.reminder(notes, is_new=is_new), self._memory_role)
+        thread.insert([memory], notes[-1].branches[-1] if notes else "", names(notes))
+
+    def undelivered(self, reply: WireReply) -> None:
+        """An answer of `call` never reached the harness: none of the tools that it calls will run."""
+        with self._lock:
+            for thread in self._threads.all():
+                if thread.handed is reply.body:
+                    thread.is_given({}, (), b"")
+                    self._quiet.notify_all()
 
     def _expanded(self, dialect: Dialect, body: Json) -> tuple[Json, str | None]:
         """A request that goes on from an answer which the provider keeps, with all that was before it.
@@ -217,21 +253,27 @@ class Session:
 
         return self.people.hear(thread.id, grant, self._guarded, lambda: self._ended or has_left(send))
 
-    def _hand_over(self, dialect: Dialect, thread: Thread, answer: Reply) -> None:
+    def _hand_over(self, dialect: Dialect, turn: Turn, answer: Reply, body: bytes) -> None:
         """The harness gets this answer: from now on its tools are at work, and a request may go on from it."""
-        thread.pending = {call.id: call.name for call in answer.calls}
+        thread = turn.thread
+        thread.is_given({call.id: call.name for call in answer.calls}, answer.messages, body)
         answer_id = dialect.reply_id(answer)
-        if answer_id is not None:
-            thread.answers[answer_id] = Answer(len(thread.raw), answer.messages)
+        if answer_id is not None and not turn.rewritten:
+            thread.answers[answer_id] = Answer(len(turn.raw), answer.messages)
 
     def _offers_to(self, dialect: Dialect, body: Json) -> bool:
         return self._offers and (self._inject == "always" or bool(dialect.tools(body)))
 
-    def _turn(self, thread: Thread, by: Asking, *, offers: bool, first: bool) -> tuple[WireReply, bool]:
-        """One live call. The second value is False where the answer was for us and another call must follow."""
+    def _turn(self, turn: Turn, by: Asking, *, offers: bool, first: bool) -> tuple[WireReply, bool | None]:
+        """One live call. The second value is False where the answer was for us and another call must follow, None
+        where the conversation was rewound meanwhile and the same must be asked there.
+        """
         dialect, body, send = by.dialect, by.body, by.send
         with self._guarded():
-            uid, sent = self._begin_llm(dialect, thread, body, offers=offers, first=first)
+            if turn.thread.ended:
+                return _refused_call(dialect, turn.thread.id), True
+            turn.catch_up(self._threads)
+            uid, sent = self._begin_llm(dialect, turn.thread, body, offers=offers, first=first)
         begun = time.perf_counter()
         try:
             reply = send(sent)
@@ -240,14 +282,19 @@ class Session:
                 self._end(uid, begun, error=_failure(error, "provider"))
             raise
         with self._guarded():
-            answer = self._end_llm(dialect, uid, reply, begun, stream=dialect.streams(body))
+            lost = turn.lost
+            answer = self._end_llm(dialect, uid, reply, begun, stream=dialect.streams(body), lost=lost)
+            if lost == ENDED:
+                return _refused_call(dialect, turn.thread.id), True
             if answer is None:
                 return reply, True
+            if lost:
+                return reply, None
             ours = [call for call in answer.calls if call.name in NAMES]
             if not ours or not self._offers:
-                self._hand_over(dialect, thread, answer)
+                self._hand_over(dialect, turn, answer, reply.body)
                 return reply, True
-        self._act(thread, answer, ours, by)
+        self._act(turn, answer, ours, by)
         return reply, False
 
     def _begin_llm(
@@ -283,7 +330,7 @@ class Session:
             )
         )
         self._checkpointer.belongs_to(uid)
-        thread.contexts[uid] = Context(len(thread.raw), thread.edits)
+        thread.contexts[uid] = thread.context()
         thread.first = thread.first or uid
         return uid, sent
 
@@ -313,9 +360,11 @@ class Session:
         return MessageList(base, keep if base else 0, tuple(ids[keep:] if base else ids)), known
 
     def _end_llm(
-        self, dialect: Dialect, uid: RecordUid, reply: WireReply, begun: float, *, stream: bool
+        self, dialect: Dialect, uid: RecordUid, reply: WireReply, begun: float, *, stream: bool, lost: str = ""
     ) -> Reply | None:
-        """Record the answer; None where it is an error, which the harness then gets as it came."""
+        """Record the answer; None where it is an error, which the harness then gets as it came. `lost` says why the
+        harness won't get it.
+        """
         if not reply.ok:
             text = reply.body[:TRACEBACK].decode("utf-8", "replace")
             self._end(uid, begun, error=Failure(f"HTTP {reply.status}", text, "provider"))
@@ -335,7 +384,7 @@ class Session:
                 digest=first_line(answer.text),
                 calls=tuple(short(call) for call in answer.calls),
                 action=action_of(answer.calls),
-                note=self._skipped(answer.calls),
+                note=lost or self._skipped(answer.calls),
             )
         )
         return answer
@@ -358,29 +407,39 @@ class Session:
 
     # --- the two tools ------------------------------------------------------------------------------------------------
 
-    def _act(self, thread: Thread, answer: Reply, ours: Sequence[ToolCall], by: Asking) -> None:
+    def _act(self, turn: Turn, answer: Reply, ours: Sequence[ToolCall], by: Asking) -> None:
         """Carry out the rewind tools in an answer; afterwards the thread's edits say how the conversation goes on."""
         commit = next((call for call in ours if call.name == COMMIT), None)
         if commit is None:
             with self._guarded():
-                listing = render(candidates(self.tree, thread.id, self._budget.candidates))
-                self._answer(by.dialect, thread, answer, {call.id: listing for call in ours}, CANDIDATES)
+                listing = render(candidates(self.tree, turn.thread.id, self._budget.candidates))
+                self._answer(by.dialect, turn, answer, {call.id: listing for call in ours}, CANDIDATES)
             return
-        refusal = self._go_back(thread, _wish(commit, thread.id), by)
+        refusal = self._go_back(turn, _wish(commit, turn.thread.id), by)
         if refusal is not None:
             with self._guarded():
                 self._log.append(RewindRejected(str(_argument(commit, "record_uid")), refusal))
-                self._answer(by.dialect, thread, answer, {commit.id: refusal}, COMMIT)
+                self._answer(by.dialect, turn, answer, {commit.id: refusal}, COMMIT)
 
-    def _answer(self, dialect: Dialect, thread: Thread, answer: Reply, texts: dict[str, str], tool: str) -> None:
+    def _answer(self, dialect: Dialect, turn: Turn, answer: Reply, texts: dict[str, str], tool: str) -> None:
+        """Show the model what it is told, unless its conversation was rewound meanwhile."""
+        if turn.lost:
+            return
+        turn.catch_up(self._threads)
         skipped = {call.id: NOT_EXECUTED.format(tool=tool) for call in answer.calls if call.id not in texts}
         results = dialect.results(answer.messages, {**skipped, **texts})
-        thread.insert((*answer.messages, *results))
+        turn.thread.insert((*answer.messages, *results))
 
-    def _go_back(self, thread: Thread, asked: Wish | str, by: Asking) -> str | None:
-        """Make the rewind that is asked for; the sentence to tell the asker where it can't be made."""
+    def _go_back(self, turn: Turn, asked: Wish | str, by: Asking) -> str | None:
+        """Make the rewind that is asked for; the sentence to tell the asker where it can't be made.
+
+        Nothing is made, and nothing is to be told, where somebody else has rewound the conversation meanwhile.
+        """
         with self._guarded():
-            wish = asked if isinstance(asked, str) else self._granted(thread, asked)
+            turn.catch_up(self._threads)
+            thread = turn.thread
+            wish = replace(asked, thread=thread.id) if isinstance(asked, Wish) else asked
+            wish = self._granted(thread, wish) if isinstance(wish, Wish) else wish
             if isinstance(wish, str):
                 return wish
             older = self._memory.excess(self._carried(thread, wish))
@@ -390,6 +449,8 @@ class Session:
                 self._log.append(merged)
         with self._guarded():
             refusal = self._wait_until_quiet(thread) or self.tree.usable(wish.target)
+            if turn.lost:
+                return None
             return self._move(by.dialect, thread, wish) if refusal is None else refusal
 
     def _granted(self, thread: Thread, wish: Wish) -> Wish | str:
@@ -404,15 +465,15 @@ class Session:
         wish = replace(wish, target=chosen, asked=wish.target, selector=selector.name)
         return self._rewinder.refusal(wish) or self._present(thread, chosen) or wish
 
-    def _go_back_unasked(self, thread: Thread, by: Asking) -> None:
+    def _go_back_unasked(self, turn: Turn, by: Asking) -> None:
         """Make the rewind that a strategy wants before this call, if one does."""
         with self._guarded():
-            due = wanted(self.tree, self._rules.triggers) if thread.id == MAIN_THREAD else None
+            due = wanted(self.tree, self._rules.triggers) if turn.thread.id == self.tree.main else None
         if due is None:
             return
         found, trigger = due
-        wish = Wish(found.target, found.note, thread.id, by=f"strategy {trigger}")
-        refusal = self._go_back(thread, wish, by)
+        wish = Wish(found.target, found.note, turn.thread.id, by=f"strategy {trigger}")
+        refusal = self._go_back(turn, wish, by)
         if refusal is not None:
             with self._guarded():
                 self._log.append(RewindRejected(wish.target, refusal, wish.by))
@@ -434,19 +495,34 @@ class Session:
         """Grant a wish that nothing stands against; the sentence to tell the agent where it fails all the same."""
         ended = self._ended_by(thread, wish.target)
         context = thread.contexts.get(wish.target)
-        prefix = [] if context else [self._log.get(item) for item in self.tree.messages(wish.target)]
+        prefix, is_marked = ([], False) if context else self._recorded_context(thread, wish.target)
+        held = () if context else tuple(self._held(thread, wish.target))
         notes = self._carried(thread, wish)
         effects = self._surviving(wish.target)
         text = self._memory.said(notes, rewinds=self.tree.rewinds + 1, effects=effects)
+        text += degraded.MARKS if is_marked else ""
+        to = context or Context(0, (), is_marked)
         try:
-            rewound = self._rewinder.make(wish, memory=text, ended_threads=[item.id for item in ended])
+            rewound = self._rewinder.make(
+                wish,
+                memory=text,
+                ended_threads=[item.id for item in ended],
+                context="degraded" if to.degraded else "exact",
+            )
         except RewindRefused as error:
             return str(error)
         for item in ended:
             item.ended = True
         memory = dialect.memory(text, self._memory_role)
-        thread.cut(context or Context(0, ()), (*prefix, memory), rewound.branch, names(notes))
+        thread.cut(to, (*prefix, memory), rewound.branch, (*held, *names(notes)))
+        if is_marked:
+            self._log.append(Warned(degraded.redacted(wish.target)))
         return None
+
+    def _recorded_context(self, thread: Thread, target: RecordUid) -> tuple[list[Message], bool]:
+        """What was sent at a call that this process knows no more of, and whether a secret is missing in it."""
+        recorded = [self._log.get(item) for item in self.tree.messages(target)]
+        return degraded.recalled(recorded, [*thread.raw, *thread.effective()], self._redact)
 
     def _present(self, thread: Thread, target: RecordUid) -> str | None:
         context = thread.contexts.get(target)
@@ -499,11 +575,11 @@ class Session:
             value = run()
         except BaseException as error:
             with self._guarded():
-                self._leave(uid)
+                self._leave(uid, call_id)
                 self._end(uid, begun, error=_failure(error, "tool"))
             raise
         with self._guarded():
-            self._leave(uid)
+            self._leave(uid, call_id)
             output = jsonable(value)
             digest = first_line(told(output))
             self._log.append(NodeEnded(uid, self._log.put(output), latency_ms=ms(begun), digest=digest))
@@ -531,15 +607,17 @@ class Session:
         self._running[uid] = name
         return uid
 
-    def _leave(self, uid: RecordUid) -> None:
+    def _leave(self, uid: RecordUid, call_id: str | None) -> None:
         self._running.pop(uid, None)
+        for thread in self._threads.all():
+            thread.pending.pop(call_id or "", None)
         self._quiet.notify_all()
 
     def _thread_of(self, call_id: str | None) -> ThreadId:
         threads = self._threads.all()
         owner = next((item for item in threads if call_id is not None and call_id in item.pending), None)
         owner = owner or next((item for item in reversed(threads) if item.pending), None)
-        return owner.id if owner else MAIN_THREAD
+        return owner.id if owner else self.tree.main or MAIN_THREAD
 
     def submit(self, check: Callable[[RecordUid | None], Judged], strategy: Strategy) -> Decision:
         """Have a submission judged; the check is a tool node of its own, its verdict is in the journal."""
@@ -568,7 +646,7 @@ class Session:
         node = self.tree.node(uid)
         if node.ended is None or node.ended.output is None or tuple(ids) != self.tree.messages(uid):
             return None
-        thread.contexts[uid] = Context(len(thread.raw), thread.edits)
+        thread.contexts[uid] = thread.context()
         thread.first = uid
         return self._again(dialect, thread, self._log.get(node.ended.output), stream=dialect.streams(body))
 
@@ -580,7 +658,7 @@ class Session:
     def _rendered(self, dialect: Dialect, thread: Thread, response: Json, *, stream: bool) -> bytes:
         """The bytes of an answer that isn't the provider's own; the harness gets it."""
         rendered = dialect.render(response, stream=stream)
-        self._hand_over(dialect, thread, dialect.parse(rendered, stream=stream))
+        self._hand_over(dialect, Turn(thread), dialect.parse(rendered, stream=stream), rendered)
         return rendered
 
     def end(self, reason: str, *, ok: bool, answer: str = "") -> None:

@@ -56,6 +56,9 @@ class Remote:
         found, data = self._ask({"ask": "call", "path": path, "body": body}, sent, "provider")
         return WireReply(found["status"], tuple((name, value) for name, value in found["headers"]), data)
 
+    def undelivered(self, reply: WireReply) -> None:
+        """What the supervisor knows of a process that is over, it knows by itself; one that stays asks again."""
+
     # --- Recorder -----------------------------------------------------------------------------------------------------
 
     def tool(self, name: str, arguments: Json, run: Callable[[], T], *, call_id: str | None = None) -> T:

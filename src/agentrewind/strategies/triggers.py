@@ -59,7 +59,7 @@ class AfterFailures:
         verdicts = _verdicts(tree)[-self.times :]
         if len(verdicts) < self.times or any(not _same(item, verdicts[-1]) for item in verdicts):
             return None
-        found = targets(tree, MAIN_THREAD)
+        found = targets(tree, tree.main or MAIN_THREAD)
         target = best_point(tree, found) or next(iter(found), None)
         what = f"{self.times} submissions in a row were rejected at the same point"
         return _wanted(target, what, verdicts[-1])
@@ -74,11 +74,11 @@ class AtLoop:
 
     def fires(self, tree: RunTree) -> Wanted | None:
         """See `Trigger`."""
-        notice = loop(tree, MAIN_THREAD, self.times)
+        notice = loop(tree, tree.main or MAIN_THREAD, self.times)
         if notice is None:
             return None
         newest = tree.node(notice.seen[-1])
-        again = [node for node in targets(tree, MAIN_THREAD) if _same_step(node, newest)]
+        again = [node for node in targets(tree, tree.main or MAIN_THREAD) if _same_step(node, newest)]
         did = ", ".join(newest.ended.calls) if newest.ended else ""
         return Wanted(again[0].uid, LOOPED.format(did=did)) if again else None
 
@@ -94,7 +94,7 @@ class AtRegression:
         verdicts = [item for item in _verdicts(tree) if item.satisfied is not None and item.total]
         if not verdicts or _part(verdicts[-1]) >= max(map(_part, verdicts)):
             return None
-        target = best_point(tree, targets(tree, MAIN_THREAD))
+        target = best_point(tree, targets(tree, tree.main or MAIN_THREAD))
         best = max(verdicts, key=_part)
         what = f"Progress fell from {best.satisfied}/{best.total} to {verdicts[-1].satisfied}/{verdicts[-1].total}"
         return _wanted(target, what, verdicts[-1])

@@ -31,9 +31,13 @@ class Passing:
         self.act = act or (lambda body, send: send(body))
         self.seen = []
         self.ended = []
+        self.lost = []
 
     def wants(self, method, host, path):
         return (method, host) == ("POST", "127.0.0.1") and path == "/v1/chat/completions"
+
+    def undelivered(self, reply):
+        self.lost.append(reply)
 
     def call(self, path, body, send):
         self.seen.append((path, body))
@@ -360,6 +364,27 @@ def test_a_cancelled_caller_waits_until_the_interposer_has_finished_what_it_does
     with install(interposer):
         asyncio.run(work())
     assert len(model.requests) == 2
+
+
+def test_an_answer_that_is_there_when_its_caller_has_been_cancelled_is_told_of(library, model):
+    answered = threading.Event()
+
+    def act(body, send):
+        reply = send(body)
+        answered.set()
+        threading.Event().wait(0.3)  # what is written down after an answer
+        return reply
+
+    interposer = Passing(act)
+
+    async def work():
+        async with library.AsyncClient() as client:
+            await cancelled_by_task(lambda: client.post(url(model), json=BODY), answered)
+
+    with install(interposer):
+        asyncio.run(work())
+    assert interposer.lost == interposer.ended
+    assert interposer.lost[0].ok
 
 
 def test_an_interposer_that_keeps_a_cancellation_to_itself_does_not_undo_it(library, silent, arrived):

@@ -27,6 +27,9 @@ class Twice:
         self.bodies = []
         self.replies: list[WireReply] = []
 
+    def undelivered(self, reply):
+        pass
+
     def wants(self, method, host, path):
         return OpenAIChat().matches(method, path)
 

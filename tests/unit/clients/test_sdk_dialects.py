@@ -36,6 +36,9 @@ class Interposer:
         self.bodies = []
         self.history: dict[str, list] = {}
 
+    def undelivered(self, reply):
+        pass
+
     def wants(self, method, host, path):
         return any(dialect.matches(method, path) for dialect in self.dialects)
 

@@ -201,6 +201,9 @@ def a_job(**fields):
 class Full:
     """An interposer of a run that can't be recorded any more."""
 
+    def undelivered(self, reply):
+        pass
+
     def wants(self, method, host, path):
         return True
 

@@ -26,6 +26,10 @@ class Passing:
     seen: list = field(default_factory=list)
     outcomes: list = field(default_factory=list)
     act: Callable | None = None
+    lost: list = field(default_factory=list)
+
+    def undelivered(self, reply: WireReply) -> None:
+        self.lost.append(reply)
 
     def wants(self, method: str, host: str, path: str) -> bool:
         del host

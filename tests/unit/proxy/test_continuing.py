@@ -102,7 +102,7 @@ def test_the_model_sees_what_it_would_have_seen_without_the_crash(kinds: list[st
             place.session = place.harness.session = place.again()
         place.step(kind, chosen)
     again = place.again()
-    thread = place.session._threads.assign(list(place.harness.messages), OpenAIChat().canonical)
+    thread = place.session._threads.assign(list(place.harness.messages), OpenAIChat())
     expected = thread.effective()
     shown = place.sent_by(again, place.harness.messages)
     assert shown[:-1] == expected[:-1]
@@ -137,7 +137,7 @@ def test_a_title_writer_that_asks_first_takes_nothing_away():
     again = place.again()
     title = {"model": "m", "messages": [{"role": "user", "content": "A title, please."}]}
     again.call(PATH, title, Provider([lambda _: answer(text="Title")]))
-    expected = place.session._threads.assign(list(place.harness.messages), OpenAIChat().canonical).effective()
+    expected = place.session._threads.assign(list(place.harness.messages), OpenAIChat()).effective()
     assert place.sent_by(again, place.harness.messages) == expected
     assert place.log.tree.warnings == []
 

@@ -319,6 +319,27 @@ def test_work_that_was_begun_for_a_client_who_left_comes_to_its_end_and_sends_no
     assert provider.asked == []
 
 
+def test_an_answer_that_is_there_when_its_client_has_left_is_told_of(provider, interposer):
+    answered, go_on = threading.Event(), threading.Event()
+
+    def act(body, send):
+        reply = send(body)
+        answered.set()
+        go_on.wait(10)
+        return reply
+
+    interposer.act = act
+    with front(interposer, provider.base_url) as place:
+        connection = place.connect(CHAT, {})
+        assert answered.wait(5)
+        connection.close()
+        time.sleep(0.2)
+        go_on.set()
+        until(lambda: interposer.lost)
+        assert place.chat({})[0] == 200
+    assert interposer.lost == interposer.outcomes[:1]
+
+
 def test_the_interposer_may_ask_several_times(provider, interposer):
     interposer.act = lambda _body, send: [send({"n": number}) for number in range(3)][-1]
     with front(interposer, provider.base_url) as place:

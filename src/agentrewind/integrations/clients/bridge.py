@@ -88,25 +88,34 @@ class _Conversation:
         return self._result
 
 
-async def run(call: Callable[[Send], WireReply], send: Callable[[Json], Awaitable[WireReply]]) -> WireReply:
+async def run(
+    call: Callable[[Send], WireReply],
+    send: Callable[[Json], Awaitable[WireReply]],
+    undelivered: Callable[[WireReply], None] = lambda _: None,
+) -> WireReply:
     """What `call` returns or raises, with `send` awaited in this task.
 
     Returns or raises only when `call` has come to its end. A cancellation meanwhile goes to the `send` under way
     (which raises it into `call`), else to the next one, else it is raised when `call` has ended. Only a task whose
-    event loop is taken away from under it leaves early; then every `send` of `call` raises.
+    event loop is taken away from under it leaves early; then every `send` of `call` raises. What `call` returned to a
+    task that was cancelled goes to `undelivered`.
     """
     conversation = _Conversation()
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(conversation.work, call), name="agentrewind call", daemon=True)
     thread.start()
     try:
-        return await _serve(conversation, send)
+        return await _serve(conversation, send, undelivered)
     except BaseException as error:
         conversation.leave(error)
         raise
 
 
-async def _serve(conversation: _Conversation, send: Callable[[Json], Awaitable[WireReply]]) -> WireReply:
+async def _serve(
+    conversation: _Conversation,
+    send: Callable[[Json], Awaitable[WireReply]],
+    undelivered: Callable[[WireReply], None],
+) -> WireReply:
     cancelled: BaseException | None = None
     while True:
         cancelled = await _its_turn(conversation) or cancelled
@@ -118,6 +127,8 @@ async def _serve(conversation: _Conversation, send: Callable[[Json], Awaitable[W
             cancelled = sent.error
         conversation.answer(sent)
     if cancelled is not None:
+        if result.reply is not None:
+            undelivered(result.reply)
         raise cancelled
     return result.get()
 

@@ -189,7 +189,7 @@ async def _bridged(
     from agentrewind.integrations.clients import bridge
 
     with _within():
-        return await bridge.run(lambda send: interposer.call(path, body, send), upstream)
+        return await bridge.run(lambda send: interposer.call(path, body, send), upstream, interposer.undelivered)
 
 
 def _since(begun: float) -> dt.timedelta:

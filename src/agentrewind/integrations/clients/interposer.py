@@ -20,3 +20,6 @@ class Interposer(Protocol):
         Raises what `send` raised where it can't go on: the caller gets it as if nobody sat between. `send` raises
         a `BaseException` when the caller is cancelled; every further `send` does so too.
         """
+
+    def undelivered(self, reply: WireReply) -> None:
+        """An answer of `call` found its caller gone: whoever asked won't act on it. Never raises."""

@@ -157,6 +157,9 @@ class App:
             await self._passed(client, target, content)
             return
         reply = await client.while_here(self._called(client, target, body))
+        if client.gone:
+            self._pool.submit(self._interposer.undelivered, reply)
+            return
         await client.answer(reply, target.path)
 
     async def _called(self, client: Client, target: _Target, body: Json) -> WireReply:
@@ -174,11 +177,13 @@ class App:
         try:
             while not (await asyncio.wait((answered,), timeout=patience))[0]:
                 await client.keep_alive()
-        finally:
+        except BaseException:
+            call.leave()
             if not answered.done():
-                call.leave()
                 await asyncio.wait((answered,))
-                answered.exception()  # the journal has it
+            if answered.exception() is None:  # an error the journal has
+                self._pool.submit(self._interposer.undelivered, answered.result())
+            raise
         return _outcome(answered)
 
     def _work(self, port: int, path: str, body: Json) -> Callable[[Send], WireReply]:

@@ -39,6 +39,8 @@ class Client:
         """Whether the status of the answer has gone out."""
         self.kept_alive = False
         """Whether that was for a comment."""
+        self.gone = False
+        """Whether it has closed its connection."""
         self._receive, self._send = receive, send
         self._has_read = asyncio.Event()
 
@@ -91,6 +93,7 @@ class Client:
         await self._has_read.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        self.gone = True
 
     # --- out ---
 

@@ -1,0 +1,274 @@
+"""Several requests at once, of one conversation or of several, while one of them is rewound."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+from agentrewind.core.budgets import Budget
+from agentrewind.core.records import NodeBegan, NodeEnded, RewindRejected, Rewound
+from agentrewind.dialects.openai_chat import OpenAIChat
+from agentrewind.dialects.openai_responses import OpenAIResponses
+from agentrewind.engine.session import Session
+from agentrewind.engine.turn import AGAIN, ENDED
+from tests.unit.engine.test_session import Rig, commit, say, shell
+from tests.unit.engine.wire import PATH, SHELL, Harness, Provider, answer
+from tests.unit.engine.worlds import MemoryLog, MemoryWorld
+
+
+class Held:
+    """A provider whose answers are given out when the test says so: one for each request, known by what it holds."""
+
+    def __init__(self) -> None:
+        self.arrived: list[tuple[dict, threading.Event, list[bytes]]] = []
+        self.changed = threading.Condition()
+
+    def __call__(self, body):
+        from agentrewind.core.wire import WireReply
+
+        assert OpenAIChat().problems(body["messages"]) == []
+        go, given = threading.Event(), []
+        with self.changed:
+            self.arrived.append((json.loads(json.dumps(body)), go, given))
+            self.changed.notify_all()
+        assert go.wait(10)
+        return WireReply(200, (), given[0])
+
+    def request(self, number: int) -> dict:
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.arrived) > number, 10)
+        return self.arrived[number][0]
+
+    def give(self, number: int, data: bytes) -> None:
+        self.request(number)
+        _, go, given = self.arrived[number]
+        given.append(data)
+        go.set()
+
+
+class AtOnce:
+    """A session, and requests that are under way in threads of their own."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig, self.held = rig, Held()
+        self.replies: dict[str, dict] = {}
+        self.threads: list[threading.Thread] = []
+
+    def ask(self, name: str, messages: list[dict]) -> None:
+        """Returns once the request has come to the provider."""
+        body = {"model": "m", "messages": list(messages), "tools": [SHELL]}
+        count = len(self.held.arrived)
+
+        def work() -> None:
+            reply = self.rig.session.call(PATH, body, self.held)
+            self.replies[name] = {"status": reply.status, **json.loads(reply.body)}
+
+        self.threads.append(threading.Thread(target=work))
+        self.threads[-1].start()
+        self.held.request(count)
+
+    def text(self, name: str) -> str:
+        return self.replies[name]["choices"][0]["message"]["content"]
+
+    def join(self) -> None:
+        for thread in self.threads:
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+def test_an_answer_to_the_abandoned_context_is_not_given_out_but_asked_for_again() -> None:
+    rig = Rig([shell(1), shell(2)])
+    rig.step()
+    rig.step()
+    both = AtOnce(rig)
+    both.ask("one", rig.harness.messages)
+    both.ask("two", rig.harness.messages)
+    both.held.give(0, commit("rec_000003", "NOTE")(None))
+    restored = both.held.request(2)["messages"]
+    both.held.give(2, answer(text="from the restored point"))
+    both.held.give(1, answer(calls=[("late", "shell", {"name": "a", "text": "from what was abandoned"})]))
+    assert both.held.request(3)["messages"] == restored
+    both.held.give(3, answer(text="from there too"))
+    both.join()
+    assert both.text("one") == "from the restored point"
+    assert both.text("two") == "from there too"
+    (lost,) = [event for event in rig.events(NodeEnded) if event.note == AGAIN]
+    assert "shell" in lost.calls[0]
+    assert not any("abandoned" in json.dumps(message) for message in restored[:-1])
+
+
+def test_two_commits_at_once_are_one_rewind() -> None:
+    rig = Rig([shell(1), shell(2)])
+    rig.step()
+    rig.step()
+    both = AtOnce(rig)
+    both.ask("one", rig.harness.messages)
+    both.ask("two", rig.harness.messages)
+    both.held.give(0, commit("rec_000003", "NOTE")(None))
+    both.held.request(2)
+    both.held.give(1, commit("rec_000001", "SECOND")(None))
+    both.held.give(2, answer(text="one"))
+    both.held.give(3, answer(text="two"))
+    both.join()
+    assert [event.target for event in rig.events(Rewound)] == ["rec_000003"]
+    assert rig.world.files["a"] == "1"
+
+
+def test_a_conversation_that_a_rewind_ends_gets_no_answer_that_was_under_way() -> None:
+    rig = Rig([shell(1)])
+    rig.step()
+    both = AtOnce(rig)
+    both.ask("sub", [{"role": "user", "content": "sub task"}])
+    both.ask("main", rig.harness.messages)
+    both.held.give(1, commit("rec_000001", "NOTE")(None))
+    both.held.give(2, answer(text="main"))
+    both.held.give(0, answer(calls=[("c9", "shell", {"name": "a", "text": "too late"})]))
+    both.join()
+    assert both.replies["sub"]["status"] == 400
+    assert "ended by a rewind" in both.replies["sub"]["error"]["message"]
+    assert [event.note for event in rig.events(NodeEnded) if event.note] == [ENDED]
+
+
+def test_a_request_that_the_next_one_has_led_on_is_answered_in_its_own_context() -> None:
+    """One asks with a list, another at the same time with one message more; the first one's model looks at its ways."""
+    rig = Rig([shell(1)])
+    rig.step()
+    both = AtOnce(rig)
+    both.ask("short", rig.harness.messages)
+    both.ask("long", [*rig.harness.messages, {"role": "user", "content": "and hurry"}])
+    both.held.give(0, answer(calls=[("q", "backtrack_candidates", {"reason": "r"})]))
+    asked = both.held.request(2)["messages"]
+    assert not any(message.get("content") == "and hurry" for message in asked)
+    assert asked[:-2] == both.held.request(0)["messages"]
+    both.held.give(2, answer(text="short"))
+    both.held.give(1, answer(text="long"))
+    both.join()
+    longer = [*rig.harness.messages, {"role": "user", "content": "and hurry"}, {"role": "assistant", "content": "long"}]
+    rig.provider.turns = [say("more")]
+    rig.session.call(
+        PATH,
+        {"model": "m", "messages": [*longer, {"role": "user", "content": "go on"}], "tools": [SHELL]},
+        rig.provider,
+    )
+    assert not any("tool_calls" in item and "backtrack" in json.dumps(item) for item in rig.last)
+
+
+def test_a_kept_answer_is_gone_on_from_with_what_was_sent_for_it() -> None:
+    """`previous_response_id`: the conversation grew meanwhile; what the other request added is not of this one."""
+    log = MemoryLog()
+    session = Session(log, MemoryWorld(), [OpenAIResponses()])
+    arrived, go = threading.Event(), threading.Event()
+
+    def response(number: int, text: str) -> bytes:
+        content = [{"type": "output_text", "text": text, "annotations": []}]
+        item = {"type": "message", "id": f"m{number}", "role": "assistant", "status": "completed", "content": content}
+        head = {"id": f"r{number}", "object": "response", "created_at": 1, "status": "completed", "model": "m"}
+        return json.dumps({**head, "output": [item], "usage": {}}).encode()
+
+    seen: list[dict] = []
+
+    def send(body):
+        from agentrewind.core.wire import WireReply
+
+        seen.append(body)
+        number = len(seen)
+        if number == 2:
+            arrived.set()
+            assert go.wait(10)
+        return WireReply(200, (), response(number, f"answer {number}"))
+
+    def ask(previous, text):
+        more = {"previous_response_id": previous} if previous else {}
+        session.call("/v1/responses", {"model": "m", "input": text, **more}, send)
+
+    def ask_items(items):
+        session.call("/v1/responses", {"model": "m", "input": items}, send)
+
+    ask(None, "one")
+    first = [{"role": "user", "content": "one"}, log.get(log.events[-1].output)["output"][0]]
+    slow = threading.Thread(target=ask, args=("r1", "two"))
+    slow.start()
+    assert arrived.wait(10)
+    ask_items([*first, {"role": "user", "content": "two"}, {"role": "user", "content": "and more"}])
+    go.set()
+    slow.join(10)
+    ask("r2", "three")
+    assert "and more" not in json.dumps(seen[-1]["input"])
+    assert "answer 2" in json.dumps(seen[-1]["input"])
+
+
+def test_an_answer_that_never_arrived_leaves_no_tool_open() -> None:
+    rig = Rig([shell(1), shell(2), commit("rec_000001"), say("done")], budget=Budget(batch_wait_s=0.1))
+    rig.step()
+    sub = {"model": "m", "messages": [{"role": "user", "content": "sub"}], "tools": [SHELL]}
+    reply = rig.session.call(PATH, sub, rig.provider)
+    rig.session.undelivered(reply)
+    rig.step()
+    assert rig.events(RewindRejected) == []
+    assert rig.events(Rewound)[0].ended_threads == ("t1",)
+
+
+def test_tools_that_have_ended_are_not_waited_for_although_their_harness_never_comes_back() -> None:
+    rig = Rig([shell(1), shell(2), commit("rec_000001"), say("done")], budget=Budget(batch_wait_s=0.1))
+    rig.step()
+    other = Harness(rig.session, rig.world, "another task")
+    other.step(rig.provider)
+    rig.step()
+    assert rig.events(RewindRejected) == []
+    assert rig.events(Rewound)[0].ended_threads == ("t1",)
+
+
+def test_an_answer_that_arrived_is_waited_for() -> None:
+    rig = Rig([shell(1), shell(2), commit("rec_000001"), say("done")], budget=Budget(batch_wait_s=0.1))
+    rig.step()
+    sub = {"model": "m", "messages": [{"role": "user", "content": "sub"}], "tools": [SHELL]}
+    rig.session.call(PATH, sub, rig.provider)
+    rig.step()
+    assert "still running: shell (conversation t1)" in rig.events(RewindRejected)[0].told
+
+
+def test_what_writes_a_title_first_is_not_the_conversation_of_the_run() -> None:
+    rig = Rig([say("A title"), shell(1), shell(2), say("done")])
+    title = {"model": "m", "messages": [{"role": "user", "content": "Write a title for: do it"}]}
+    rig.session.call(PATH, title, rig.provider)
+    for _ in range(3):
+        rig.step()
+    threads = [event.thread for event in rig.events(NodeBegan) if event.kind == "llm"]
+    assert threads == ["t1", "main", "main", "main"]
+    assert rig.session.tree.main == "main"
+
+
+def test_a_conversation_in_a_later_process_takes_no_name_of_an_earlier_one() -> None:
+    rig = Rig([shell(1), say("sub"), say("other sub"), shell(2)])
+    rig.step()
+    rig.session.call(PATH, {"model": "m", "messages": [{"role": "user", "content": "sub"}]}, rig.provider)
+    again = Session(rig.log, rig.world, [OpenAIChat()])
+    again.call(PATH, {"model": "m", "messages": [{"role": "user", "content": "other"}]}, rig.provider)
+    harness = Harness(again, rig.world)
+    harness.messages = list(rig.harness.messages)
+    harness.step(rig.provider)
+    threads = [event.thread for event in rig.events(NodeBegan) if event.kind == "llm"]
+    assert threads == ["main", "t1", "t2", "main"]
+
+
+def test_a_run_without_any_tools_is_about_its_first_conversation() -> None:
+    log, world = MemoryLog(), MemoryWorld()
+    provider = Provider([say("one"), say("two"), say("three")])
+    session = Session(log, world, [OpenAIChat()])
+    first = [{"role": "user", "content": "first"}]
+    for messages in (first, [{"role": "user", "content": "second"}]):
+        session.call(PATH, {"model": "m", "messages": messages}, provider)
+    assert session.tree.main == log.events[1].thread
+    again = Session(log, world, [OpenAIChat()])
+    again.call(PATH, {"model": "m", "messages": first}, provider)
+    assert [event.thread for event in log.events if isinstance(event, NodeBegan)][-1] == session.tree.main
+
+
+def test_time_passes_only_where_somebody_waits() -> None:
+    """A commit with nothing open doesn't wait for the time-out."""
+    rig = Rig([shell(1), commit("rec_000001"), say("done")], budget=Budget(batch_wait_s=30))
+    begun = time.monotonic()
+    rig.step()
+    rig.step()
+    assert time.monotonic() - begun < 20
