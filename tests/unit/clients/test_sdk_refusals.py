@@ -16,18 +16,18 @@ from tests.unit.engine.worlds import MemoryLog, MemoryWorld
 
 
 def chat(model, **more):
-    client = openai.OpenAI(base_url=model.base_url, api_key="k", max_retries=0)
-    return client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}], **more)
+    with openai.OpenAI(base_url=model.base_url, api_key="k", max_retries=0) as client:
+        return client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}], **more)
 
 
 def responses(model, **more):
-    client = openai.OpenAI(base_url=model.base_url, api_key="k", max_retries=0)
-    return client.responses.create(model="m", input="hi", **more)
+    with openai.OpenAI(base_url=model.base_url, api_key="k", max_retries=0) as client:
+        return client.responses.create(model="m", input="hi", **more)
 
 
 def messages(model, **more):
-    client = anthropic.Anthropic(base_url=model.root_url, api_key="k", max_retries=0)
-    return client.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": "hi"}], **more)
+    with anthropic.Anthropic(base_url=model.root_url, api_key="k", max_retries=0) as client:
+        return client.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": "hi"}], **more)
 
 
 @pytest.mark.parametrize("stream", [False, True])
