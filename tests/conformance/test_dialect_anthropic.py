@@ -157,5 +157,5 @@ def test_a_broken_dialect_is_caught_by_the_check_meant_for_it(mutant, check, arg
 
 
 def test_the_list_of_volatile_fields_has_a_version():
-    assert anthropic_messages.VOLATILE_VERSION == 1
+    assert anthropic_messages.VOLATILE_VERSION == 2
     assert "tool_use_id" not in anthropic_messages.VOLATILE

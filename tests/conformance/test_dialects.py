@@ -105,6 +105,11 @@ class DropsCallIds(OpenAIChat):
         return {**found, "tool_calls": [{**call, "id": ""} for call in found.get("tool_calls", ())]}
 
 
+class TakesNoMessageForAResult(OpenAIChat):
+    def answers(self, message):
+        return None
+
+
 class ComparesCacheMarkers(OpenAIChat):
     def canonical(self, message):
         return {**super().canonical(message), "cache": message.get("cache_control")}
@@ -156,6 +161,7 @@ class LosesUsage(OpenAIChat):
         (TakesHalfAStream, "test_a_stream_cut_off_before_its_end_is_an_error", {}),
         (ReadsLinesByNewlineOnly, "test_line_ends_and_comments_of_a_stream_do_not_matter", {}),
         (AllowsOrphans, "test_broken_pairs_are_seen", {}),
+        (TakesNoMessageForAResult, "test_results_that_come_in_another_order_are_known_as_such", {}),
         (LosesUsage, "test_an_answer_is_read", {"text": TEXT, "calls": CALLS, "stream": True}),
     ],
 )

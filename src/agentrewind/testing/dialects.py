@@ -218,6 +218,19 @@ class DialectContract:
         assert dialect.problems([dialect.user("x"), *said, *results]) == []
         assert dialect.results(self._parsed(TEXT, ()).messages, {}) == []
 
+    def test_results_that_come_in_another_order_are_known_as_such(self) -> None:
+        dialect = self.dialect()
+        said = self._parsed(TEXT, CALLS).messages
+        results = dialect.results(said, {"call_1": "one", "call_2": "two"})
+        if len(results) > 1:
+            assert [dialect.answers(message) for message in results] == ["call_1", "call_2"]
+        else:
+            (one,) = results
+            swapped = {**one, "content": one["content"][::-1]}
+            assert dialect.canonical(swapped) == dialect.canonical(one)
+            assert dialect.answers(one) is None
+        assert [dialect.answers(message) for message in (dialect.user("x"), *said)] == [None] * (1 + len(said))
+
     @BOTH
     def test_a_refusal_is_an_error_that_says_why(self, *, stream: bool) -> None:
         dialect = self.dialect()
