@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentrewind.core.records import Judged, RecordUid
-from agentrewind.engine.commands import CANNOT_START, CommandResult, run_command
+from agentrewind.engine.commands import CANNOT_START, UNCONFINED, CommandResult, Commands
 
 FEEDBACK_LIMIT = 4_000
 """How many characters of the end of the output the agent is told."""
@@ -28,6 +28,8 @@ class CommandCheck:
     command: str
     environ: Mapping[str, str]
     timeout_s: float | None = None
+    commands: Commands = UNCONFINED
+    """Where it runs: what it runs may be what the agent wrote."""
 
     def judge(self, workspace: Path, after: RecordUid | None = None) -> Judged:
         """The verdict on the workspace as it is now. Never raises for what the command does.
@@ -37,7 +39,7 @@ class CommandCheck:
         feedback says so. It is told to the agent like a rejection because the agent may be the one who has to write,
         or has broken, what the check runs; five in a row end the run as five equal failures do.
         """
-        result = run_command(
+        result = self.commands.run(
             self.command, cwd=workspace, environ=self.environ, timeout_s=self.timeout_s, output_limit=_OUTPUT_LIMIT
         )
         output = plain(result.output)

@@ -15,8 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrewind.engine import commands
-from agentrewind.engine.commands import CANNOT_START, TIMED_OUT, command_environ, run_command
+from agentrewind.engine import commands, started
+from agentrewind.engine.commands import CANNOT_START, command_environ, run_command
+from agentrewind.engine.output import Kept
+from agentrewind.engine.started import TIMED_OUT
 
 PATH = os.environ["PATH"]
 
@@ -143,7 +145,7 @@ def test_a_command_may_clean_up_before_it_is_ended(run, tmp_path):
 
 
 def test_a_command_that_ignores_term_is_killed(run, monkeypatch):
-    monkeypatch.setattr(commands, "GRACE_S", 0.2)
+    monkeypatch.setattr(started, "GRACE_S", 0.2)
     result = run("trap '' TERM; echo $$; while true; do sleep 0.05; done", timeout_s=0.2)
     assert result.timed_out
     assert gone(int(result.output))
@@ -203,7 +205,7 @@ def test_no_descriptor_is_left_open(run):
 
 
 def test_without_pidfd_it_works_the_same(run, monkeypatch):
-    monkeypatch.delattr(commands.os, "pidfd_open")
+    monkeypatch.delattr(started.os, "pidfd_open")
     assert run("echo hello; sleep 0.1; echo bye").output == "hello\nbye\n"
     assert run("sleep 60", timeout_s=0.2).timed_out
 
@@ -258,7 +260,7 @@ def test_a_gigabyte_of_output_needs_no_gigabyte(run):
 @given(st.text(min_size=1, max_size=300), st.integers(2, 400), st.lists(st.integers(1, 50), min_size=1))
 def test_cut_anywhere_what_is_kept_is_a_head_and_a_tail_of_the_text(text, limit, sizes):
     data = text.encode("utf-8", "replace")
-    kept = commands._Kept(limit)
+    kept = Kept(limit)
     at = 0
     for number in range(len(data)):
         size = sizes[number % len(sizes)]
