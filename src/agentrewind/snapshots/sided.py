@@ -1,0 +1,351 @@
+"""A workspace together with a directory beside it: saved and brought back as one state.
+
+The side is what commands in a sandbox see as `/tmp` and as their home directory. Every snapshot of the pair is a
+snapshot of the workspace, under its id, so that everything that knows snapshots knows these; which state of the side
+belongs to it is a line in a file beside the store of the side. Where only the side has changed, the workspace gets an
+entry of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agentrewind.core.crashpoints import named, reach
+from agentrewind.core.errors import AgentRewindError, RestoreInterrupted, SnapshotDamaged, SnapshotNotFound
+from agentrewind.core.world import (
+    CHANGES_KEPT,
+    Act,
+    Change,
+    Changes,
+    Coverage,
+    Gap,
+    Pending,
+    RestoreReport,
+    Snapshot,
+    SnapshotId,
+    Verification,
+)
+from agentrewind.snapshots.intent import clear_intent, read_intent, write_intent
+from agentrewind.snapshots.workspace import Absence, WorkspaceWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from agentrewind.snapshots.entry import Entry
+
+    _Restore = Callable[[], RestoreReport]
+
+UNKNOWN = "its state isn't part of this snapshot, so it was left as it is"
+
+_SIDE_DONE = named("snapshot.side restored")
+_LINKS = "links"
+
+
+class SidedWorld(WorkspaceWorld):
+    """As `WorkspaceWorld`; paths of the side are shown as `shown` says: by the first name, absolute.
+
+    Takes both worlds over: closing this closes both.
+    """
+
+    def __init__(self, main: WorkspaceWorld, side: WorkspaceWorld, directory: Path, shown: Mapping[str, str]) -> None:
+        super().__init__(main._site, main._lease)  # noqa: SLF001 (the same object under a wider contract)
+        self._side = side
+        self._directory = directory
+        self._shown = dict(shown)
+        self._shown_as = " and ".join(shown.values())
+        self._links = _Links(directory / _LINKS, writable=main._store.writable)  # noqa: SLF001
+
+    def close(self) -> None:
+        """As `WorkspaceWorld.close`, of both."""
+        self._links.close()
+        self._side.close()
+        super().close()
+
+    def sync(self) -> None:
+        """As `WorkspaceWorld.sync`, of both."""
+        self._side.sync()
+        self._links.sync()
+        super().sync()
+
+    def side_of(self, snapshot: SnapshotId) -> SnapshotId | None:
+        """The state of the side that belongs to a snapshot; None where none does."""
+        return self._links.get(self._resolve(snapshot))
+
+    # Saving
+
+    def snapshot(self, label: str = "", *, own: bool = False) -> Snapshot:
+        """See `World`: the side first, so that the state that is named is never without its other half."""
+        side = self._side.snapshot()
+        main = super().snapshot(label, own=own)
+        known = self._links.get(main.id)
+        if known is not None and known != side.id:
+            main = super().snapshot(label, own=True)
+        if self._links.get(main.id) is None:
+            self._links.add(main.id, side.id)
+            if self._site.durability == "power":
+                self._links.sync()
+        return self._paired(main, side)
+
+    def _paired(self, main: Snapshot, side: Snapshot) -> Snapshot:
+        both = hashlib.sha256(f"{main.fingerprint} {side.fingerprint}".encode()).hexdigest()
+        changes = _together(main.changes, self._named(self._moved(main, side)))
+        return replace(
+            main, fingerprint=both, changes=changes, coverage=_covered(main.coverage, side.coverage, self._name)
+        )
+
+    def _moved(self, main: Snapshot, side: Snapshot) -> Changes:
+        """What changed in the side since the parent of this snapshot."""
+        before = None if main.parent is None else self._links.get(main.parent)
+        if before is None:
+            return Changes()
+        return Changes() if before == side.id else self._side.diff(before, side.id)
+
+    # Looking
+
+    def find(self, snapshot: SnapshotId) -> Snapshot:
+        """See `World`."""
+        return self._with_side(super().find(snapshot))
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """See `WorkspaceWorld`."""
+        return tuple(self._with_side(main) for main in super().snapshots())
+
+    def _with_side(self, main: Snapshot) -> Snapshot:
+        side = self._links.get(main.id)
+        return main if side is None else self._paired(main, self._side.find(side))
+
+    def diff(self, a: SnapshotId, b: SnapshotId) -> Changes:
+        """See `World`."""
+        before, after = self.side_of(a), self.side_of(b)
+        moved = Changes() if before is None or after is None else self._side.diff(before, after)
+        return _together(super().diff(a, b), self._named(moved))
+
+    def diff_live(self, a: SnapshotId) -> Changes:
+        """See `WorkspaceWorld`."""
+        before = self.side_of(a)
+        moved = Changes() if before is None else self._side.diff_live(before)
+        return _together(super().diff_live(a), self._named(moved))
+
+    def entry(self, snapshot: SnapshotId, path: str) -> Entry | None:
+        """See `WorkspaceWorld`."""
+        where = self._below(path)
+        if where is None:
+            return super().entry(snapshot, path)
+        side = self.side_of(snapshot)
+        return None if side is None else self._side.entry(side, where)
+
+    def read(self, snapshot: SnapshotId, path: str) -> bytes | Absence:
+        """See `WorkspaceWorld`."""
+        where = self._below(path)
+        if where is None:
+            return super().read(snapshot, path)
+        side = self.side_of(snapshot)
+        return Absence.NOT_THERE if side is None else self._side.read(side, where)
+
+    def verify(self, snapshot: SnapshotId) -> Verification:
+        """See `World`."""
+        main, side = super().verify(snapshot), self.side_of(snapshot)
+        if side is None:
+            return main
+        try:
+            found = self._side.verify(side)
+        except SnapshotNotFound as error:
+            found = Verification(ok=False, checked=0, problems=(Gap("", str(error)),))
+        problems = tuple(Gap(self._name(gap.path), gap.why) for gap in found.problems)
+        return Verification(main.ok and found.ok, main.checked + found.checked, (*main.problems, *problems))
+
+    # Bringing back
+
+    def restore(
+        self,
+        snapshot: SnapshotId,
+        *,
+        dry_run: bool = False,
+        accept_incomplete: bool = False,
+        keep_drift: bool = False,
+        since: SnapshotId | None = None,
+    ) -> RestoreReport:
+        """See `WorkspaceWorld`: both, or neither."""
+        name = self._resolve(snapshot)
+        side = self._links.get(name)
+
+        def main(*, dry_run: bool = False) -> RestoreReport:
+            return super(SidedWorld, self).restore(
+                name, dry_run=dry_run, accept_incomplete=accept_incomplete, keep_drift=keep_drift, since=since
+            )
+
+        if side is None:
+            report = main(dry_run=dry_run)
+            gaps = tuple(Gap(path, UNKNOWN) for path in self._shown.values())
+            return replace(report, kept=(*report.kept, *gaps))
+        if dry_run:
+            return self._both(main(dry_run=True), self._side.restore(side, dry_run=True, accept_incomplete=True))
+        self._vetted(name, side)
+        present = self.snapshot()
+        write_intent(self._directory, Pending(name, present.id), accept_incomplete=accept_incomplete)
+        return self._carry_out(main, side, present.id)
+
+    def _vetted(self, name: SnapshotId, side: SnapshotId) -> None:
+        """Raises: SnapshotDamaged: there is no such state of the side any more; nothing was touched."""
+        try:
+            self._side.find(side)
+        except SnapshotNotFound as error:
+            raise SnapshotDamaged(
+                f"Snapshot {name}: what {self._shown_as} held is gone ({error}). Nothing was touched."
+            ) from error
+
+    def _carry_out(self, main: _Restore, side: SnapshotId, present: SnapshotId) -> RestoreReport:
+        before = self._links.get(present)
+        try:
+            moved = self._side.restore(side, accept_incomplete=True)
+            reach(_SIDE_DONE)
+        except RestoreInterrupted:
+            raise
+        except AgentRewindError:
+            clear_intent(self._directory)
+            raise
+        try:
+            report = main()
+        except RestoreInterrupted:
+            raise
+        except AgentRewindError as error:
+            self._back(before, error)
+            raise
+        clear_intent(self._directory)
+        return self._finished(self._both(report, moved), present, before)
+
+    def _back(self, before: SnapshotId | None, error: AgentRewindError) -> None:
+        """The workspace was not touched, so the side must be what it was."""
+        assert before is not None
+        try:
+            self._side.restore(before, accept_incomplete=True)
+        except AgentRewindError as second:
+            raise RestoreInterrupted(
+                f"A restore failed half-way ({error}), and {self._shown_as} of the sandbox could not be brought back to"
+                f" what they held ({second}). Everything is saved; `agentrewind resume` tries again."
+            ) from error
+        clear_intent(self._directory)
+
+    def _finished(self, report: RestoreReport, present: SnapshotId, before: SnapshotId | None) -> RestoreReport:
+        """What was saved meanwhile of the workspace belongs to the side as it was before."""
+        live = report.live or present
+        if before is not None and self._links.get(live) is None:
+            self._links.add(live, before)
+        return replace(report, live=live if self._links.get(live) == before else present)
+
+    def _both(self, main: RestoreReport, side: RestoreReport) -> RestoreReport:
+        acts = tuple(Act(act.what, self._name(act.path)) for act in side.acts)
+        kept = tuple(Gap(self._name(gap.path), gap.why) for gap in side.kept)
+        lossy = tuple(Gap(self._name(gap.path), gap.why) for gap in side.lossy)
+        return replace(
+            main,
+            acts=(*main.acts, *acts),
+            kept=(*main.kept, *kept),
+            lossy=(*main.lossy, *lossy),
+            verified=main.verified and side.verified,
+        )
+
+    @property
+    def pending(self) -> Pending | None:
+        """See `World`."""
+        found = read_intent(self._directory)
+        return super().pending if found is None else found.pending
+
+    def resume(self) -> RestoreReport | None:
+        """See `World`."""
+        found = read_intent(self._directory)
+        if found is None:
+            self._side.resume()
+            return super().resume()
+        present = self.snapshot()
+        self._side.resume()
+        half = super().resume()
+        side = self._links.get(found.pending.target)
+        moved = None if side is None else self._side.restore(side, accept_incomplete=True)
+        report = super().restore(found.pending.target, accept_incomplete=found.accept_incomplete)
+        clear_intent(self._directory)
+        if half is not None:
+            report = replace(report, acts=(*half.acts, *report.acts))
+        report = replace(report, live=present.id)
+        return report if moved is None else self._both(report, moved)
+
+    # Names
+
+    def _name(self, path: str) -> str:
+        """How a path of the side is shown."""
+        first, slash, rest = path.partition("/")
+        return f"{self._shown.get(first, f'/{first}')}{slash}{rest}"
+
+    def _below(self, path: str) -> str | None:
+        """The path in the side that is shown so; None where it isn't one of the side."""
+        for name, at in self._shown.items():
+            if path == at or path.startswith(f"{at}/"):
+                return name + path[len(at) :]
+        return None
+
+    def _named(self, changes: Changes) -> Changes:
+        return Changes(tuple(Change(item.status, self._name(item.path)) for item in changes.items), changes.total)
+
+
+def _together(main: Changes, side: Changes) -> Changes:
+    if not side:
+        return main
+    room = max(CHANGES_KEPT - len(main.items), 0)
+    return Changes((*main.items, *side.items[:room]), main.total + side.total)
+
+
+def _covered(main: Coverage, side: Coverage, name: Callable[[str], str]) -> Coverage:
+    def gaps(of: tuple[Gap, ...]) -> tuple[Gap, ...]:
+        return tuple(Gap(name(gap.path), gap.why) for gap in of)
+
+    return replace(
+        main,
+        entries=main.entries + side.entries,
+        bytes=main.bytes + side.bytes,
+        excluded=(*main.excluded, *gaps(side.excluded)),
+        unstable=(*main.unstable, *gaps(side.unstable)),
+        lossy=(*main.lossy, *gaps(side.lossy), *gaps(side.unreadable), *gaps(side.too_large)),
+        volatile=main.volatile + side.volatile,
+    )
+
+
+class _Links:
+    """Which state of the side belongs to a snapshot: a line each, the last one holds; a torn line is no line."""
+
+    def __init__(self, path: Path, *, writable: bool) -> None:
+        self._known: dict[SnapshotId, SnapshotId] = {}
+        with suppress(FileNotFoundError), open(path, encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                words = line.split()
+                if line.endswith("\n") and len(words) == 2:  # noqa: PLR2004
+                    self._known[SnapshotId(words[0])] = SnapshotId(words[1])
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        self._fd = os.open(path, flags, 0o600) if writable else -1
+        if self._fd >= 0 and _torn(self._fd):
+            os.write(self._fd, b"\n")
+
+    def get(self, snapshot: SnapshotId) -> SnapshotId | None:
+        return self._known.get(snapshot)
+
+    def add(self, snapshot: SnapshotId, side: SnapshotId) -> None:
+        os.write(self._fd, f"{snapshot} {side}\n".encode())
+        self._known[snapshot] = side
+
+    def sync(self) -> None:
+        if self._fd >= 0:
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _torn(fd: int) -> bool:
+    size = os.lseek(fd, 0, os.SEEK_END)
+    return size > 0 and os.pread(fd, 1, size - 1) != b"\n"
