@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from agentrewind.core.codec import Json, to_plain
+from agentrewind.core.codec import Json, from_plain, to_plain
 from agentrewind.core.edits import Message
 from agentrewind.core.records import Failure
 from agentrewind.core.strategy import Decision, GoOn, Stop
@@ -24,6 +24,7 @@ from agentrewind.engine.session import jsonable
 from agentrewind.engine.signal import RewindSignal
 from agentrewind.integrations.clients import install
 from agentrewind.integrations.harnesses.contract import Harness, Job
+from agentrewind.integrations.sandbox.spec import Sandbox
 
 T = TypeVar("T")
 
@@ -176,6 +177,7 @@ def _job(job: Json, remote: Remote) -> Job:
         remote.say,
         job["settings"],
         offers_rewind=job["offers_rewind"],
+        sandbox=None if job["sandbox"] is None else from_plain(Sandbox, job["sandbox"]),
     )
 
 
@@ -192,5 +194,6 @@ def job_of(harness: str, job: Job, seed: Sequence[Message]) -> Json:
         "environ": dict(job.environ),
         "settings": dict(job.settings),
         "offers_rewind": job.offers_rewind,
+        "sandbox": None if job.sandbox is None else to_plain(job.sandbox),
         "cwd": os.getcwd(),
     }

@@ -14,8 +14,10 @@ from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentError, ProviderError
 from agentrewind.core.strategy import Stop
 from agentrewind.core.tools import CANDIDATES, COMMIT
-from agentrewind.engine.commands import CommandResult, run_command
+from agentrewind.engine.commands import CommandResult
 from agentrewind.integrations.harnesses.contract import Job, Outcome, progress_line
+from agentrewind.integrations.sandbox import commands_of
+from agentrewind.integrations.sandbox.spec import told
 
 if TYPE_CHECKING:
     import httpx
@@ -92,6 +94,7 @@ class _Conversation:
     def __init__(self, job: Job, endpoint: _Endpoint) -> None:
         self._job = job
         self._endpoint = endpoint
+        self._commands = commands_of(job.sandbox)
         self._messages: list[Message] = [dict(message) for message in job.seed] or _opening(job)
 
     def run(self) -> Outcome:
@@ -145,7 +148,7 @@ class _Conversation:
 
         def run() -> str:
             return _told(
-                run_command(
+                self._commands.run(
                     command,
                     cwd=job.workspace,
                     environ=job.environ,
@@ -159,8 +162,8 @@ class _Conversation:
 
 
 def _opening(job: Job) -> list[Message]:
-    system = f"{SYSTEM}\n\n{REWIND}" if job.offers_rewind else SYSTEM
-    return [{"role": "system", "content": system}, {"role": "user", "content": job.task}]
+    parts = (SYSTEM, told(job.sandbox), REWIND if job.offers_rewind else "")
+    return [{"role": "system", "content": "\n\n".join(filter(None, parts))}, {"role": "user", "content": job.task}]
 
 
 def _is_number(value: Json) -> bool:

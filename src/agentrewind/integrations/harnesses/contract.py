@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 from agentrewind.core.codec import Json
 from agentrewind.core.edits import Message
 from agentrewind.core.strategy import Decision
+from agentrewind.integrations.sandbox.spec import Sandbox
 
 T = TypeVar("T")
 
@@ -44,6 +45,8 @@ class Job:
     """Shows one line of progress to a person."""
     settings: Mapping[str, Json] = field(default_factory=dict)
     offers_rewind: bool = True
+    sandbox: Sandbox | None = None
+    """Where commands run; None: as the user."""
 
 
 @dataclass(frozen=True, slots=True)

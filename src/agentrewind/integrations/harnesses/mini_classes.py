@@ -21,8 +21,9 @@ from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentError, AgentRewindError, ProviderError, UsageError
 from agentrewind.core.strategy import Stop
 from agentrewind.core.tools import CANDIDATES, COMMIT
-from agentrewind.engine.commands import run_command
 from agentrewind.integrations.harnesses.contract import Job, Outcome, progress_line
+from agentrewind.integrations.sandbox import commands_of
+from agentrewind.integrations.sandbox.spec import told
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else it fetches a price list at import
 os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")
@@ -61,7 +62,9 @@ def run(job: Job, retry_delays_s: tuple[float, ...]) -> Outcome:
             Environment(job, config["environment"].get("env", {})),
             job=job,
             system_template=config["agent"]["system_template"],
-            instance_template=adjusted(config["agent"]["instance_template"], offers_rewind=job.offers_rewind),
+            instance_template=adjusted(
+                config["agent"]["instance_template"], offers_rewind=job.offers_rewind, sandbox=told(job.sandbox)
+            ),
             step_limit=job.settings.get("max_steps") or 0,
             cost_limit=0.0,
             wall_time_limit_seconds=0,
@@ -83,9 +86,11 @@ def _config() -> Json:
     return get_config_from_spec(builtin_config_dir / "mini.yaml")
 
 
-def adjusted(template: str, *, offers_rewind: bool) -> str:
+def adjusted(template: str, *, offers_rewind: bool, sandbox: str = "") -> str:
     """The instructions, with what is not so here replaced: a submission is not the end, and bash not the only tool."""
     template = template.replace(FINAL, CHECKED)
+    if sandbox:
+        template = f"{template.rstrip()}\n\n{sandbox}\n"
     return template.replace(ONE_CALL, ONE_CALL + REWIND) if offers_rewind else template
 
 
@@ -140,6 +145,7 @@ class Environment(LocalEnvironment):  # type: ignore[misc]
     def __init__(self, job: Job, env: dict[str, str]) -> None:
         super().__init__(cwd=str(job.workspace), env=env)
         self._job = job
+        self._commands = commands_of(job.sandbox)
 
     def execute(self, action: Json, cwd: str = "", *, timeout: int | None = None) -> dict[str, Any]:
         """Raises: Submitted: the command is the submission (and is recorded as any other)."""
@@ -155,13 +161,13 @@ class Environment(LocalEnvironment):  # type: ignore[misc]
         return output
 
     def _run(self, command: str, cwd: Path, timeout: float | None) -> dict[str, Any]:
-        result = run_command(
+        result = self._commands.run(
             command,
             cwd=cwd,
             environ={**self._job.environ, **self.config.env},
             timeout_s=timeout or self._job.settings.get("command_timeout_s"),
             output_limit=OUTPUT_LIMIT,
-            pass_keys=self._job.settings.get("pass_keys", ()),
+            pass_keys=(*self._job.settings.get("pass_keys", ()), *self.config.env),
         )
         ended = f"The command was ended after {result.seconds:.0f} s (time-out)." if result.timed_out else ""
         return {"output": result.output, "returncode": result.exit_code, "exception_info": ended}
