@@ -411,7 +411,7 @@ def test_a_run_that_is_not_accepted_fails(here):
 
 
 def test_a_second_run_in_a_workspace_is_refused_while_the_first_is_alive(here, tmp_path):
-    flag = tmp_path / "started"
+    flag = here.workspace / "started"
     steps = [call("shell", {"command": f"touch {flag}; sleep 30"}), say("ok")]
     with ScriptedModel(steps) as model:
         first = subprocess.Popen(

@@ -7,6 +7,7 @@ from typing import cast, get_args
 
 import click
 
+from agentrewind.cli.confining import confinement_of, sandbox_options
 from agentrewind.cli.following import follow
 from agentrewind.cli.options import home_option, json_option
 from agentrewind.cli.rule_options import paper_alone, rule_names, rule_options
@@ -64,6 +65,7 @@ from agentrewind.strategies import NAMES
     is_flag=True,
     help="As in the paper: fresh processes, no limit of rewinds, all notes, nothing noticed or done unasked.",
 )
+@sandbox_options
 @home_option
 @json_option
 @click.argument("task")
@@ -93,9 +95,14 @@ def command(
 
     The key of the model is read from OPENAI_API_KEY and kept nowhere. Ends with exit code 0 where the work was
     accepted, 1 where the run failed, 2 where it could not begin.
+
+    Where bubblewrap works, each command of the agent runs in a sandbox: it can write the workspace, and a /tmp and a
+    home directory of its own, which go back with the workspace; it reads programs and libraries, nothing else of yours;
+    and it has no network. `agentrewind doctor` says what works here.
     """
     home = Home.of()
     root = workspace_path(workspace, home, allow_home=allow_home)
+    confinement = confinement_of(ctx.params)
     settings = RunSettings(
         agent,
         model,
@@ -109,6 +116,7 @@ def command(
         cast("Mode", mode.replace("-", " ")),
         spawn,
         rule_names(ctx.params),
+        confinement,
     )
     if paper:
         paper_alone(ctx)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentrewind.compose import fresh, reset
+from agentrewind.compose.confining import confined, seen
 from agentrewind.compose.home import Home
 from agentrewind.compose.recording import Watched, checked_command, created, header, recorder, submitted
 from agentrewind.compose.runs import INTERRUPTED, Run, settle
@@ -33,6 +34,8 @@ from agentrewind.integrations.endpoints import checked_url
 from agentrewind.integrations.harnesses.builtin import BuiltinAgent
 from agentrewind.integrations.harnesses.contract import Job, Outcome
 from agentrewind.integrations.harnesses.mini import MiniSweAgent
+from agentrewind.integrations.sandbox import commands_of
+from agentrewind.integrations.sandbox.spec import Confinement, Sandbox
 from agentrewind.journal.writer import Durability, JournalWriter
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from agentrewind.strategies import by_name
@@ -67,6 +70,8 @@ class RunSettings:
     spawn: bool = False
     """fresh: start an interpreter for each process of the agent, instead of forking one that has imported it."""
     rules: RuleNames = field(default_factory=RuleNames)
+    confinement: Confinement = Confinement()  # noqa: RUF009 (frozen)
+    """The sandbox of the agent's commands, and of the check."""
 
 
 def as_in_the_paper(settings: RunSettings) -> RunSettings:
@@ -123,16 +128,33 @@ def start(
     agent = _Agent.of(settings, environ)
     redact = redactor(environ, workspace)
     started = _header(settings, workspace, redact)
-    holder = f"run {started.run_id}"
-    with closing(
-        open_world(home, workspace, holder=holder, durability=settings.durability, progress=watcher.progress)
-    ) as world:
+    run_id, confinement = started.run_id, settings.confinement
+    with (
+        confined(home, run_id, workspace, confinement, environ=environ, say=watcher.say) as within,
+        closing(
+            open_world(
+                home,
+                workspace,
+                holder=f"run {run_id}",
+                durability=settings.durability,
+                progress=watcher.progress,
+                run_id=run_id,
+            )
+        ) as world,
+    ):
+        seen(settings.check, within.sandbox)
         for line in settle(home, world, workspace):
             watcher.say(line)
         with created(home, started, redact, settings.durability) as log:
             watcher.began(started.run_id)
             return _Driver(
-                log=log, world=world, workspace=workspace, agent=agent, redact=redact, watcher=watcher
+                log=log,
+                world=world,
+                workspace=workspace,
+                agent=agent,
+                redact=redact,
+                watcher=watcher,
+                sandbox=within.sandbox,
             ).drive()
 
 
@@ -152,7 +174,11 @@ def resume(
         raise UsageError(f"The run {run.id} has ended well; there is nothing to go on with.")
     settings = recorded(run)
     agent = _Agent.of(settings, environ)
-    with run.writing(watcher.progress, settings.durability) as opened:
+    confinement = settings.confinement
+    with (
+        confined(run.home, run.id, run.workspace, confinement, environ=environ, say=watcher.say) as within,
+        run.writing(watcher.progress, settings.durability) as opened,
+    ):
         watcher.began(run.id)
         point, done = offline.resume(opened.log, opened.world)
         for line in (*opened.settled, *done):
@@ -165,6 +191,7 @@ def resume(
             agent=agent,
             redact=redact,
             watcher=watcher,
+            sandbox=within.sandbox,
         ).drive(point)
 
 
@@ -254,7 +281,9 @@ class _Driver:
         agent: _Agent,
         redact: Redactor,
         watcher: Watcher,
+        sandbox: Sandbox | None,
     ) -> None:
+        self._sandbox = sandbox
         self._log, self._agent, self._workspace, self._redact = log, agent, workspace, redact
         self._say = lambda line: watcher.say(redact.text(line))
         self._environ = {**agent.environ, RUN_MARK: log.run_dir.name}
@@ -332,10 +361,16 @@ class _Driver:
             self._environ,
             self._say,
             offers_rewind=self._agent.strategy.offers_rewind,
+            sandbox=self._sandbox,
         )
 
     def _submit(self, answer: str) -> Decision:
         del answer
         return submitted(
-            self._session, self._agent.settings.check, self._agent.strategy, self._workspace, self._environ
+            self._session,
+            self._agent.settings.check,
+            self._agent.strategy,
+            self._workspace,
+            self._environ,
+            commands=commands_of(self._sandbox),
         )

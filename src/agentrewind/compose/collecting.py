@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentrewind.compose import own_keys
+from agentrewind.compose.confining import forget
 from agentrewind.compose.home import Home
 from agentrewind.compose.stores import Place, Progress, opened, workspaces
 from agentrewind.core.crashpoints import named, reach
@@ -239,6 +240,7 @@ def remove_run(home: Home, run_id: str) -> None:
         os.rename(run_dir, hidden)
         reach(_RUN_HIDDEN)
         shutil.rmtree(hidden)
+        forget(home, run_id)
         reach(_RUN_REMOVED)
     finally:
         lease.release()
@@ -248,6 +250,7 @@ def remove_leftovers(home: Home) -> None:
     """Runs whose removal was cut off."""
     for path in home.runs.glob(f"{_HIDDEN}*"):
         shutil.rmtree(path, ignore_errors=True)
+        forget(home, path.name.removeprefix(_HIDDEN))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,10 @@ class Home:
     def reports(self) -> Path:
         return self.root / "reports"
 
+    def sandbox_of(self, run_id: str) -> Path:
+        """What the commands of a run see as `/tmp` and as their home directory, and its snapshots."""
+        return self.root / "sandboxes" / run_id
+
     def store_of(self, workspace: Path) -> Path:
         """The snapshot store of the workspace with this real path."""
         name = re.sub(r"[^A-Za-z0-9._-]+", "_", workspace.name)[:40] or "root"
@@ -64,7 +68,7 @@ class Home:
         Raises:
             UsageError: they can't be made.
         """
-        for directory in (self.root, self.runs, self.leases, self.root / "stores"):
+        for directory in (self.root, self.runs, self.leases, self.root / "stores", self.root / "sandboxes"):
             try:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:

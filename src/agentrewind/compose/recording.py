@@ -20,6 +20,7 @@ from agentrewind.core.tree import RunTree
 from agentrewind.dialects.anthropic_messages import AnthropicMessages
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.dialects.openai_responses import OpenAIResponses
+from agentrewind.engine.commands import UNCONFINED, Commands
 from agentrewind.engine.people import People
 from agentrewind.engine.session import Session
 from agentrewind.journal.requests import Requests
@@ -146,10 +147,16 @@ def checked_command(check: str | None) -> str | None:
 
 
 def submitted(
-    session: Session, check: str | None, strategy: Strategy, workspace: Path, environ: Mapping[str, str]
+    session: Session,
+    check: str | None,
+    strategy: Strategy,
+    workspace: Path,
+    environ: Mapping[str, str],
+    *,
+    commands: Commands = UNCONFINED,
 ) -> Decision:
     """Judge the work as it lies in the workspace; without a check it is taken as it is."""
     if check is None:
         return Stop(ok=True, reason=UNCHECKED)
-    command = CommandCheck(check, environ)
+    command = CommandCheck(check, environ, commands=commands)
     return session.submit(lambda after: command.judge(workspace, after), strategy)

@@ -65,6 +65,11 @@ class Run:
         self._log: RunLog = read_run(self.path)
 
     @property
+    def home(self) -> Home:
+        """Where it is kept."""
+        return self._home
+
+    @property
     def tree(self) -> RunTree:
         """All of it: nodes, branches, verdicts, moves. Don't change it."""
         return self._log.tree
@@ -197,7 +202,7 @@ class Run:
         with TemporaryDirectory(prefix="agentrewind-") as nothing:
             root = self.workspace if self.workspace.is_dir() else Path(nothing)
             store = self._home.store_of(self.workspace)
-            with closing(open_world(self._home, root, store=store, reading=True)) as world:
+            with closing(open_world(self._home, root, store=store, reading=True, run_id=self.id)) as world:
                 yield world
 
     @contextmanager
@@ -222,7 +227,14 @@ class Run:
         try:
             with (
                 closing(
-                    open_world(self._home, workspace, holder=holder, durability=durability, progress=progress)
+                    open_world(
+                        self._home,
+                        workspace,
+                        holder=holder,
+                        durability=durability,
+                        progress=progress,
+                        run_id=self.id,
+                    )
                 ) as world,
                 JournalWriter.open(self.path, redact=redact, durability=durability) as log,
             ):

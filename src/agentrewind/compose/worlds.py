@@ -11,7 +11,9 @@ from agentrewind.compose import own_keys
 from agentrewind.compose.home import Home
 from agentrewind.compose.keeping import encryption_of, keeping_of, tell
 from agentrewind.compose.secret import SETTINGS_FILE
+from agentrewind.integrations.sandbox.spec import SIDES
 from agentrewind.snapshots.rules import PathRules
+from agentrewind.snapshots.sided import SidedWorld
 from agentrewind.snapshots.workspace import Durability, WorkspaceWorld
 
 Progress = Callable[[int, int | None], None]
@@ -40,11 +42,14 @@ def open_world(
     progress: Progress | None = None,
     encrypt: bool = False,
     warn: Callable[[str], None] = tell,
+    run_id: str = "",
 ) -> WorkspaceWorld:
-    """The world of a workspace; for `reading`, no lease is taken and nothing may be written.
+    """The world of a workspace, and of the sandbox of a run that has one: both are then one state.
 
+    For `reading`, no lease is taken and nothing may be written.
     A restore that a crash cut off is still pending when this returns. A new store is encrypted where `encrypt` or the
-    settings of the workspace say so; `warn` is told once when it comes near the limit that they set.
+    settings of the workspace say so; `warn` is told once when it comes near the limit that they set. `run_id`: whose
+    sandbox it is about.
 
     Raises:
         UsageError: the settings are wrong, or the key of the store is missing or wrong.
@@ -52,7 +57,8 @@ def open_world(
     home.made()
     place = store or home.store_of(workspace)
     keeping = keeping_of(workspace / SETTINGS_FILE)
-    world = WorkspaceWorld.open(
+    wanted = not reading and (encrypt or keeping.encrypt)
+    main = WorkspaceWorld.open(
         workspace,
         place,
         rules=rules or rules_of(workspace),
@@ -62,12 +68,34 @@ def open_world(
         lease_dir=home.leases,
         holder=holder,
         limits=keeping.limits,
-        encryption=encryption_of(place, wanted=not reading and (encrypt or keeping.encrypt), making=not reading),
+        encryption=encryption_of(place, wanted=wanted, making=not reading),
         warn=warn,
     )
-    if not reading:
-        own_keys.mended(place)
-    return world
+    try:
+        if not reading:
+            own_keys.mended(place)
+        return _with_side(main, home.sandbox_of(run_id), durability, wanted=wanted) if run_id else main
+    except BaseException:
+        main.close()
+        raise
+
+
+def _with_side(main: WorkspaceWorld, beside: Path, durability: Durability, *, wanted: bool) -> WorkspaceWorld:
+    """Together with the side of the run's sandbox, where it has one."""
+    store, writing = beside / "stores" / beside.name, main.writable
+    if not (beside / "files").is_dir() or not (writing or store.is_dir()):
+        return main
+    side = WorkspaceWorld.open(
+        beside / "files",
+        store,
+        durability=durability,
+        encryption=encryption_of(store, wanted=wanted, making=writing),
+        lease=writing,
+        lease_dir=beside / "leases",
+    )
+    if writing:
+        own_keys.mended(store)
+    return SidedWorld(main, side, beside, SIDES)
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class SidedWorld(WorkspaceWorld):
         self._directory = directory
         self._shown = dict(shown)
         self._shown_as = " and ".join(shown.values())
-        self._links = _Links(directory / _LINKS, writable=main._store.writable)  # noqa: SLF001
+        self._links = _Links(directory / _LINKS, writable=main.writable)
 
     def close(self) -> None:
         """As `WorkspaceWorld.close`, of both."""

@@ -186,6 +186,11 @@ class WorkspaceWorld:
             self.sync()
         return snapshot
 
+    @property
+    def writable(self) -> bool:
+        """Whether it was opened for more than reading."""
+        return self._store.writable
+
     def _must_write(self) -> None:
         if not self._store.writable:
             raise UsageError(f"{self.root} was opened for reading only; open it with its lease to save or restore.")

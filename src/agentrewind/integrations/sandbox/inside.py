@@ -6,7 +6,8 @@ as the word of a stranger.
     python -I -S inside.py LISTENING KEEPER
 
 Each connection to LISTENING is one command: a line of JSON, with the descriptor of its output; then bytes, each a
-signal to send. The answer is a line of JSON, when the command has ended. KEEPER is readable once nobody needs the sandbox.
+signal to send. The answer is a line of JSON, when the command has ended.
+KEEPER is readable once nobody needs the sandbox.
 """
 
 from __future__ import annotations
@@ -142,8 +143,10 @@ def start(asked: dict[str, Any], output: int) -> int:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.chdir(asked["cwd"])
         words = [os.fsencode(word) for word in asked["words"]]
-        os.execve(words[0], words, {os.fsencode(k): os.fsencode(v) for k, v in asked["environ"].items()})
-    except BaseException as error:
+        os.execve(  # noqa: S606
+            words[0], words, {os.fsencode(k): os.fsencode(v) for k, v in asked["environ"].items()}
+        )
+    except BaseException as error:  # noqa: BLE001 (nothing may come back to the loop of the parent)
         os.write(2, f"The command could not be started: {error}\n".encode(errors="replace"))
     os._exit(126)
 

@@ -36,6 +36,13 @@ def interpreter() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
+def installation() -> tuple[str, ...]:
+    """What has to be seen inside for it to run, where the system has no Python of its own."""
+    if os.path.exists("/usr/bin/python3"):
+        return ()
+    return (os.path.dirname(os.path.dirname(interpreter())),)
+
+
 class Session:
     """Owns the sandbox: it is there until `close`, or until this process has ended.
 
