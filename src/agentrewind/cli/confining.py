@@ -50,7 +50,9 @@ def sandbox_options(function: F) -> F:
                 help="A variable that commands in the sandbox may see, in addition. May be repeated.",
             ),
             click.option("--sandbox-image", default="", metavar="IMAGE", help="The image of docker or podman."),
-            click.option("--memory", metavar="SIZE", help='The most memory that its commands may take, like "2 GB".'),
+            click.option(
+                "--sandbox-memory", metavar="SIZE", help='The most memory that its commands may take, like "2 GB".'
+            ),
         )
     ):
         function = option(function)
@@ -63,7 +65,7 @@ def confinement_of(options: Mapping[str, object]) -> Confinement:
     Raises:
         UsageError: it can't be had.
     """
-    kind, memory = str(options["sandbox"]), cast("str | None", options["memory"])
+    kind, memory = str(options["sandbox"]), cast("str | None", options["sandbox_memory"])
     limits = Limits() if memory is None else Limits(memory=_size(memory))
     readable = cast("tuple[str, ...]", options["sandbox_read"])
     asked = Confinement(
@@ -83,4 +85,4 @@ def _size(text: str) -> int:
     try:
         return parse_size(text)
     except UsageError as error:
-        raise UsageError(f"--memory: {error}") from error
+        raise UsageError(f"--sandbox-memory: {error}") from error
