@@ -15,7 +15,7 @@ from agentrewind.cli.drift import drift_option, told_if_interrupted
 from agentrewind.cli.facts import report_facts, snapshot_facts
 from agentrewind.cli.options import confirm, dry_run_option, home_option, json_option, yes_option
 from agentrewind.cli.reports import show_report, told
-from agentrewind.cli.screen import err, out, progress
+from agentrewind.cli.screen import err, out, progress, sentence
 from agentrewind.cli.text import as_json, local_time, one_line, plural, printable, short_id, size
 from agentrewind.compose.differences import NOW, snapshot_difference
 from agentrewind.compose.home import LAST, Home
@@ -50,7 +50,11 @@ def command() -> None:
 def create(directory: str, label: str, encrypt: bool, allow_home: bool, as_object: bool) -> None:
     """Save the present state of a directory."""
     with _writing(directory, allow_home=allow_home, encrypt=encrypt) as world:
-        snapshot = world.snapshot(label, own=True)
+        try:
+            snapshot = world.snapshot(label, own=True)
+        except KeyboardInterrupt:
+            sentence("Snapshots from before are as they were; `agentrewind snap create` begins anew.", err())
+            raise
     if as_object:
         print(as_json(snapshot_facts(snapshot)))
         return
