@@ -17,16 +17,20 @@ Json = Any
 T = TypeVar("T")
 
 
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_encode_as_ascii = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+
+
 def canonical(value: Json) -> bytes:
     """UTF-8 JSON with sorted keys, no insignificant white space and no Unicode normalisation.
 
     Lone surrogates (names with undecodable bytes) are written as escapes, so that any string has one form.
     """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     try:
-        return text.encode("utf-8")
+        return _encode(value).encode("utf-8")
     except UnicodeEncodeError:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+        return _encode_as_ascii(value).encode("ascii")
 
 
 def digest_bytes(data: bytes) -> str:
@@ -42,9 +46,15 @@ def to_plain(value: Any) -> Json:
     """A dataclass as a dictionary of JSON values; fields that equal their default, or what its factory makes, are
     left out.
     """
+    if type(value) in _PLAIN:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = ((name, getattr(value, name), default) for name, default in _defaults(type(value)).items())
-        return {name: to_plain(item) for name, item, default in fields if item != default}
+        plain = {}
+        for name, default in _defaults(type(value)).items():
+            item = getattr(value, name)
+            if item != default:
+                plain[name] = item if type(item) in _PLAIN else to_plain(item)
+        return plain
     if isinstance(value, list | tuple):
         return [to_plain(item) for item in value]
     if isinstance(value, Mapping):

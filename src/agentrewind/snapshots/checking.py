@@ -46,6 +46,7 @@ def check_store(
     """Look at every state, at its fingerprint, and whether the contents that it needs are there; with `read_data` read
     all of these and compare them with their ids. Changes nothing.
     """
+    store.forget_descriptions()
     states = _States(store)
     for number, name in enumerate(store.names(), 1):
         states.look(name)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from agentrewind.snapshots.plain import NotPlain, open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 _MOUNTINFO = "/proc/self/mountinfo"
+_REALTIME_COARSE = 5
+"""`CLOCK_REALTIME_COARSE`, for which `time` has no name."""
 TICK_NS = 20_000_000
 _COARSE_TICK_NS = 2_000_000_000
 _COARSE = frozenset(("vfat", "msdos", "exfat", "hfs", "hfsplus", "ext3", "ext2"))
@@ -65,6 +66,7 @@ class MountTable:
         self._found: Mounts | None = None
         self._file = -1
         self._process = 0
+        self._poll = select.poll()
 
     def read(self) -> Mounts:
         if self._found is None or self._process != os.getpid() or self._changed():
@@ -72,11 +74,7 @@ class MountTable:
         return self._found
 
     def _changed(self) -> bool:
-        if self._file < 0:
-            return True
-        poll = select.poll()
-        poll.register(self._file, select.POLLPRI)
-        return bool(poll.poll(0))
+        return self._file < 0 or bool(self._poll.poll(0))
 
     def _read_anew(self) -> Mounts:
         """Opened before it is read: a change between the two is told of the next time."""
@@ -84,6 +82,8 @@ class MountTable:
         self._process = os.getpid()
         with contextlib.suppress(OSError):
             self._file = os.open(_MOUNTINFO, os.O_RDONLY | os.O_CLOEXEC)
+            self._poll = select.poll()
+            self._poll.register(self._file, select.POLLPRI)
         return mounts_of(self._root)
 
     def close(self) -> None:
@@ -108,28 +108,17 @@ def _unescape(point: bytes) -> bytes:
 
 
 class Clock:
-    """Reads the clock that stamps a workspace's files.
+    """Reads the clock that stamps a workspace's files, or a lower bound of it: a lower bound only makes us hash more.
 
-    For a local file system a probe file beside the store is touched: all of them share the kernel's clock. For others
-    the latest change time seen there by the last scan is a lower bound, and a lower bound only makes us hash more.
+    The kernel stamps the files of a local file system with its coarse clock, or later where it has told of that stamp
+    already. For others the latest change time seen there by the last scan is all that is known.
     """
 
-    def __init__(self, probe: Path, *, local: bool) -> None:
-        self._probe = probe
+    def __init__(self, *, local: bool) -> None:
         self._local = local
 
     def now_ns(self, latest_seen_ns: int) -> int:
-        if not self._local:
-            return latest_seen_ns
-        try:
-            fd = open_plain(self._probe, os.O_WRONLY | os.O_CREAT)
-        except (NotPlain, OSError):  # no room for it, or something else stands there
-            return latest_seen_ns
-        try:
-            os.utime(fd)
-            return os.fstat(fd).st_mtime_ns
-        finally:
-            os.close(fd)
+        return time.clock_gettime_ns(_REALTIME_COARSE) if self._local else latest_seen_ns
 
 
 class StillClock:

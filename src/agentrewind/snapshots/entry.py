@@ -151,6 +151,13 @@ def same(a: bytes | None, b: bytes | None) -> bool:
     return a == b or (a is not None and b is not None and a[1:] == b[1:])
 
 
+def holds_the_same(a: bytes, b: bytes) -> bool:
+    """Whether two encoded entries of one kind differ in attributes only: not in bytes, nor where a link leads."""
+    if a[1:2] == FILE:
+        return a[_HEAD.size : LEAST_OF_FILE] == b[_HEAD.size : LEAST_OF_FILE]
+    return a[1:2] != SYMLINK or decode(a).target == decode(b).target
+
+
 def with_leader(data: bytes, leader: str) -> bytes:
     entry = decode(data)
     return data if entry.leader == leader else encode(replace(entry, leader=leader))

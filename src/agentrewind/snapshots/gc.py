@@ -105,6 +105,7 @@ def survey(store: Store, keep: Collection[SnapshotId], *, forget_damaged: bool =
     Raises:
         StoreError: one of them can't be read, so nobody knows what it needs. With `forget_damaged` it goes as well.
     """
+    store.forget_descriptions()
     stay = [name for name in store.names() if name in keep]
     marking = _Marking(store, stay)
     if marking.damaged and not forget_damaged:

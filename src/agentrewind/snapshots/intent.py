@@ -77,10 +77,12 @@ def is_pending(store: Path) -> bool:
     return os.path.lexists(store / _NAME)
 
 
-def clear_intent(store: Path) -> None:
+def clear_intent(store: Path, *, wait: bool = True) -> None:
+    """The restore is done. `wait` until a power loss couldn't bring it back."""
     try:
-        (store / _NAME).unlink()
+        os.unlink(store / _NAME)
     except FileNotFoundError:
         return
-    sync_directory(store)
+    if wait:
+        sync_directory(store)
     reach(_CLEARED)

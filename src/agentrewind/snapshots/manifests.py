@@ -209,8 +209,7 @@ def _status(old: bytes | None, new: bytes | None) -> str:
         return "A" if old is None else "D"
     if before != after:
         return "T"
-    one, other = e.decode(old), e.decode(new)
-    return "P" if (one.content, one.size, one.target) == (other.content, other.size, other.target) else "M"
+    return "P" if e.holds_the_same(old, new) else "M"
 
 
 def _only_time_of_directory(old: bytes | None, new: bytes | None) -> bool:

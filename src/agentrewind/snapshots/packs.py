@@ -21,6 +21,7 @@ import errno
 import mmap
 import os
 import re
+import stat
 import struct
 import zlib
 from collections import OrderedDict
@@ -32,7 +33,7 @@ from agentrewind.core.errors import StorageFull, StoreError
 from agentrewind.snapshots import compression
 from agentrewind.snapshots.beneath import sync_directory
 from agentrewind.snapshots.flushing import Flusher, not_on_disk
-from agentrewind.snapshots.plain import NotPlain, is_plain, open_plain
+from agentrewind.snapshots.plain import NotPlain, open_plain
 from agentrewind.snapshots.private import Unsealable
 
 if TYPE_CHECKING:
@@ -208,15 +209,20 @@ class PackFiles:
         self._write = write
         self._admit = admit
         self._vault = vault
-        self._flusher = Flusher() if background else None
+        self._flusher = Flusher()
+        self._background = background
         self._read_fds: dict[int, int] = {}
         self._append_fd: int | None = None
         self._append_pack = 0
         self._append_at = 0
         self._begun_at = 0
+        self._wrote = False
+        """Whether some of the append in progress is in the file by now."""
         self._buffer: list[bytes] = []
         self._buffered = 0
         self._unsynced: set[int] = set()
+        self._names_synced = False
+        """Whether the disk knows of each pack's name: who made them may have been killed before it did."""
         self._bodies: OrderedDict[tuple[int, int], bytes] = OrderedDict()
         self._bodies_bytes = 0
 
@@ -224,7 +230,10 @@ class PackFiles:
         return self._directory / f"{pack:06d}.pack"
 
     def numbers(self) -> list[int]:
-        names = (path.name for path in self._directory.glob("*.pack"))
+        try:
+            names = os.listdir(self._directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
         return sorted(int(name[:-5]) for name in names if _NAME.fullmatch(name))
 
     def tail(self, pack: int, end: int) -> str:
@@ -242,8 +251,11 @@ class PackFiles:
 
     def appendable(self, pack: int, covered: int) -> bool:
         """Whether the next append may follow byte `covered` of it: it is a plain file of ours that ends there."""
-        path = self.path(pack)
-        return self.size(pack) == covered and (is_plain(path) or not os.path.lexists(path))
+        try:
+            st = os.lstat(self.path(pack))
+        except FileNotFoundError:
+            return covered == 0
+        return st.st_size == covered and stat.S_ISREG(st.st_mode)
 
     def scan(self, pack: int, start: int) -> Iterator[tuple[Record, list[Row], bool]]:
         """Records from `start` on with their tables, and whether the body's checksum holds."""
@@ -371,6 +383,7 @@ class PackFiles:
         if self._append_fd is None or self._append_pack != pack:
             self._open_for_append(pack)
         self._begun_at = self._append_at = at
+        self._wrote = False
 
     def _open_for_append(self, pack: int) -> None:
         self._close_append()
@@ -384,6 +397,7 @@ class PackFiles:
             raise self._full(error.__cause__) if isinstance(error.__cause__, OSError) else error from error
         self._append_pack = pack
         if not existed:
+            self._names_synced = False
             reach(_PACK_CREATED)
 
     def append(self, data: bytes) -> tuple[int, int]:
@@ -414,8 +428,8 @@ class PackFiles:
             self._append_at += len(data)
         self._flush()
         self._unsynced.add(self._append_pack)
-        if self._flusher is not None and self._append_fd is not None:
-            self._flusher.start(self._append_pack, self._append_at, self._append_fd)
+        if self._background:
+            self._start_sync()
         reach(_COMMIT_APPENDED)
         return places
 
@@ -430,6 +444,7 @@ class PackFiles:
         self._buffered = 0
         assert self._append_fd is not None
         self._admit(len(data))
+        self._wrote = True
         try:
             while data:
                 data = data[self._write(self._append_fd, data) :]
@@ -450,9 +465,19 @@ class PackFiles:
         """Cut the append off again; what was there before is as it was."""
         self._buffer.clear()
         self._buffered = 0
-        if self._append_fd is not None:
+        if self._append_fd is not None and self._wrote:
             os.ftruncate(self._append_fd, self._begun_at)
         self._append_at = self._begun_at
+        self._wrote = False
+
+    def start_sync(self) -> None:
+        """Have the disk begin with what `sync` waits for, if it hasn't yet."""
+        if not self._background and self._append_pack in self._unsynced:
+            self._start_sync()
+
+    def _start_sync(self) -> None:
+        if self._append_fd is not None:
+            self._flusher.start(self._append_pack, self._append_at, self._append_fd)
 
     def sync(self) -> None:
         """Return once everything appended so far would survive a power loss.
@@ -462,11 +487,13 @@ class PackFiles:
         """
         if not self._unsynced:
             return
-        done = {} if self._flusher is None else self._flusher.wait(self._directory)
+        done = self._flusher.wait(self._directory)
         for pack in sorted(self._unsynced):
             if done.get(pack, 0) < self.size(pack):
                 self._sync_pack(pack)
-        sync_directory(self._directory)
+        if not self._names_synced:
+            sync_directory(self._directory)
+            self._names_synced = True
         self._unsynced.clear()
         reach(_SYNCED)
 
@@ -485,8 +512,7 @@ class PackFiles:
             self._append_fd = None
 
     def close(self) -> None:
-        if self._flusher is not None:
-            self._flusher.finish()
+        self._flusher.finish()
         self._close_append()
         for fd in self._read_fds.values():
             os.close(fd)

@@ -52,11 +52,3 @@ def read_plain(path: Path, limit: int) -> bytes:
         raise NotPlain(f"{path} can't be read: {error.strerror}.") from error
     finally:
         os.close(fd)
-
-
-def is_plain(path: Path) -> bool:
-    """Whether a regular file stands there."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False

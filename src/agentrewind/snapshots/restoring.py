@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentrewind.core.crashpoints import named, reach
-from agentrewind.core.errors import RestoreInterrupted, RestoreRefused, SnapshotDamaged, StorageFull
+from agentrewind.core.errors import RestoreInterrupted, RestoreRefused, SnapshotDamaged, StorageFull, StoreError
 from agentrewind.core.world import Act, Gap, Pending, RestoreReport, SnapshotId
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.access import loosen, set_mode, set_modes
@@ -189,6 +189,7 @@ class Restoring:
         label = f"before restoring {self._name[:12]}"
         pry = Pry(self._make_readable, self._opened)
         live = self._site.save(label, pry, also=self._also, automatic=True).id
+        self._store.start_sync()
         if self._saved is None:
             self._drift = self._find_drift(live)
         else:
@@ -251,10 +252,7 @@ class Restoring:
         assert self._live is not None
         if lacking := self._unsaved(difference, todo):
             raise _not_saved(dict.fromkeys(lacking, _VOLATILE))
-        self._store.sync()
-        self._begun = True
-        pending = Pending(self._name, self._live)
-        write_intent(self._store.directory, pending, accept_incomplete=self._accept, kept=self._kept)
+        self._announce(Pending(self._name, self._live))
         try:
             outcome = work.run()
         except (OSError, ObjectDamaged, ObjectMissing) as error:
@@ -266,6 +264,17 @@ class Restoring:
         self._close_again(self._opened)
         reach(_APPLIED)
         return outcome.conflicts or self._verify()
+
+    def _announce(self, pending: Pending) -> None:
+        """The intent is written, and it and the live state would survive a power loss. Nothing is touched before."""
+        self._begun = True
+        write_intent(self._store.directory, pending, accept_incomplete=self._accept, kept=self._kept)
+        try:
+            self._store.sync()
+        except StoreError:
+            if not (self._touched or self._was_pending):
+                clear_intent(self._store.directory)
+            raise
 
     def _note(self, todo: Plan, outcome: Outcome) -> None:
         self._touched |= outcome.touched
@@ -301,7 +310,10 @@ class Restoring:
         return e.masked(now, lost) == e.masked(target, lost)
 
     def _done(self, todo: Plan) -> RestoreReport:
-        clear_intent(self._store.directory)
+        in_background = self._site.durability == "process"
+        clear_intent(self._store.directory, wait=not in_background)
+        if in_background:
+            self._store.start_sync_of_names()
         return RestoreReport(
             self._name,
             self._live,

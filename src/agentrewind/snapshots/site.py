@@ -63,8 +63,7 @@ class Site:
         self.fd = os.open(root, DIRECTORY)
         self._mount_table = MountTable(root)
         self._mounts = self._mount_table.read()
-        probe = store.directory / "clock"
-        self._clock = Clock(probe, local=self._mounts.local) if store.writable else StillClock()
+        self._clock = Clock(local=self._mounts.local) if store.writable else StillClock()
         mark(store)
         self.foreign = not is_ours(store)
         self._vetted: set[SnapshotId] = set()
@@ -189,11 +188,10 @@ class Site:
         self.known.racy.update(path for path in paths if path in self.known.entries)
 
     def _named(self, label: str, delta: manifests.Delta, *, automatic: bool) -> Snapshot:
-        before = None if self._current is None else self._described(self._current)
         totals, weight = manifests.Totals(), 0
-        if before is not None:
-            totals = manifests.Totals(before.coverage.entries, before.coverage.bytes)
-            weight = int(before.fingerprint, 16)
+        if (current := self._current) is not None:
+            before = self.store.coverage(current)
+            totals, weight = manifests.Totals(before.entries, before.bytes), int(self.store.fingerprint(current), 16)
         totals = totals.moved(delta)
         return Snapshot(
             id=new_id(),

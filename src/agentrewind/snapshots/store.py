@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from agentrewind.core.codec import canonical, from_plain, to_plain
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import SnapshotDamaged, SnapshotNotFound, StorageFull, StoreError, UsageError
-from agentrewind.core.world import Changes, Snapshot, SnapshotId
+from agentrewind.core.world import Changes, Coverage, Snapshot, SnapshotId
 from agentrewind.snapshots import encryption, manifests, packs
-from agentrewind.snapshots.beneath import sync_directory
+from agentrewind.snapshots.beneath import DIRECTORY, sync_directory
 from agentrewind.snapshots.budget import Budget, Limits
+from agentrewind.snapshots.flushing import Flusher
 from agentrewind.snapshots.locking import StoreLock
 from agentrewind.snapshots.manifests import Delta, Manifest
 from agentrewind.snapshots.packs import FrameBuilder, ObjectDamaged, ObjectMissing, PackFiles, PackGone, Record, Row
@@ -41,6 +42,7 @@ KEPT = "kept"
 RUN = "run "
 """How `by` begins where a run made the snapshot."""
 _MANIFESTS_CACHED = 3
+_DESCRIPTIONS_CACHED = 16
 _INDEX_MAGIC = b"ARindex1"
 _INDEX_RECORD = struct.Struct("<IQBH")
 _MOST_INDEX = 1 << 32
@@ -147,13 +149,16 @@ class Store:
         self.pack_files = self._packs = PackFiles(
             directory / "packs", write=write, admit=self._budget.admit, vault=vault, background=background
         )
+        self._names = Flusher()
         self.keys = self._open_keys()
         self._catalogue = Catalogue()
         self._indexed = 0
         self._frame = FrameBuilder()
+        self._appending = False
         self._fresh: list[bytes] = []
         self._placed: list[tuple[int, int, list[bytes]]] = []
         self._states: OrderedDict[SnapshotId, Manifest] = OrderedDict()
+        self._descriptions: OrderedDict[SnapshotId, dict[str, Any]] = OrderedDict()
         self._tables: OrderedDict[int, dict[bytes, tuple[int, Row]]] = OrderedDict()
         self._looked_after: set[SnapshotId] = set()
         self._load_index()
@@ -283,6 +288,7 @@ class Store:
         """Go on with another catalogue of the same packs."""
         self._catalogue = catalogue
         self._indexed = -1
+        self._descriptions.clear()
         self._tables.clear()
         for name in [name for name in self._states if name not in catalogue.states]:
             del self._states[name]
@@ -395,6 +401,7 @@ class Store:
 
     def _flush_frame(self) -> None:
         if self._frame.rows:
+            self._begin_append()
             rows, content = self._frame.take()
             pack, offset = self._packs.append(self._packs.build(packs.OBJECTS, rows, content))
             self._placed.append((pack, offset, [row.id for row in rows]))
@@ -467,8 +474,14 @@ class Store:
     def begin(self) -> None:
         """Start an append. Everything `put` until `commit` becomes durable with it, or not at all.
 
-        A pack that ends in something else than a commit was cut off: it is left as it is, and the next one begun.
+        No file is touched until there is something to write.
         """
+        self._appending = False
+
+    def _begin_append(self) -> None:
+        """A pack that ends in something else than a commit was cut off: it is left as it is, and the next one begun."""
+        if self._appending:
+            return
         self._budget.begin()
         numbers = self._packs.numbers()
         last = numbers[-1] if numbers else 1
@@ -477,16 +490,20 @@ class Store:
             self._packs.begin(last, covered)
         else:
             self._packs.begin(last + 1, 0)
+        self._appending = True
 
     def abort(self) -> None:
         """Forget the append in progress; what was there before is as it was."""
         for name in self._fresh:
             self._catalogue.objects.pop(name, None)
-        self._frame = FrameBuilder()
+        if self._frame.rows:
+            self._frame = FrameBuilder()
+        if self._appending:
+            self._packs.abort()
         self._end_of_append()
-        self._packs.abort()
 
     def _end_of_append(self) -> None:
+        self._appending = False
         self._fresh.clear()
         self._placed.clear()
 
@@ -496,9 +513,11 @@ class Store:
         Raises:
             StorageFull: call `abort`.
         """
+        self._begin_append()
         self._flush_frame()
         reach(_OBJECTS_APPENDED)
-        places = self._packs.commit(*self.described(snapshot, delta, state, {"rules": rules, "by": self.by}))
+        description = {**self._describe(snapshot, delta, state), "rules": rules, "by": self.by}
+        places = self._packs.commit(*self._built(description, snapshot, delta, state))
         for pack, offset, ids in self._placed:
             self._catalogue.add(packs.OBJECTS, pack, offset, ids)
         for kind, place in zip((packs.MANIFEST, packs.COMMIT), places, strict=True):
@@ -507,10 +526,15 @@ class Store:
         self._catalogue.covered[pack] = end
         self._end_of_append()
         self._remember(snapshot.id, state)
+        self._remember_description(snapshot.id, description)
 
     def described(self, snapshot: Snapshot, delta: Delta, state: Manifest, more: dict[str, Any]) -> tuple[bytes, bytes]:
         """The manifest record and the commit record of a snapshot, `delta` being the step from its parent."""
-        description = {**self._describe(snapshot, delta, state), **more}
+        return self._built({**self._describe(snapshot, delta, state), **more}, snapshot, delta, state)
+
+    def _built(
+        self, description: dict[str, Any], snapshot: Snapshot, delta: Delta, state: Manifest
+    ) -> tuple[bytes, bytes]:
         head = canonical({key: value for key, value in description.items() if key not in ("coverage", "changes")})
         step = [] if snapshot.parent is None else delta
         body = manifests.encode(head, step, state if description["whole"] else None)
@@ -530,11 +554,25 @@ class Store:
             "since_whole": 0 if whole else since,
         }
 
+    def start_sync(self) -> None:
+        """Have the disk begin with what `sync` waits for."""
+        self._packs.start_sync()
+
+    def start_sync_of_names(self) -> None:
+        """As `start_sync`, for which files there are beside the packs."""
+        fd = os.open(self.directory, DIRECTORY)
+        try:
+            self._names.start(0, 0, fd)
+        finally:
+            os.close(fd)
+
     def sync(self) -> None:
-        """Return once everything committed so far would survive a power loss."""
+        """Return once everything committed so far would survive a power loss. Raises: StoreError: the disk refuses."""
         self._packs.sync()
+        self._names.wait(self.directory)
 
     def close(self) -> None:
+        self._names.finish()
         self._packs.close()
         if self._lock is not None:
             self._lock.release()
@@ -562,15 +600,28 @@ class Store:
 
     def snapshot(self, name: SnapshotId) -> Snapshot:
         """Raises: SnapshotDamaged: neither its commit nor its manifest can be read. SnapshotNotFound: it has gone."""
-        plain = self._description(name)
-        if not plain:
-            self._still_there(name)
-            raise SnapshotDamaged(f"Snapshot {name}: its manifest is damaged. Other snapshots are unaffected.")
+        plain = self._sound_description(name)
         if "coverage" not in plain:
-            state = self.state(name)
-            totals = manifests.Totals().moved([(path, None, data) for path, data in state.items()])
-            plain = {**plain, "coverage": to_plain(manifests.coverage(state, totals)), "changes": to_plain(Changes())}
+            plain = {**plain, "coverage": to_plain(self.coverage(name)), "changes": to_plain(Changes())}
         return from_plain(Snapshot, plain)
+
+    def coverage(self, name: SnapshotId) -> Coverage:
+        """That of a snapshot, without the rest. Raises: as `snapshot`."""
+        plain = self._sound_description(name)
+        if "coverage" in plain:
+            return from_plain(Coverage, plain["coverage"])
+        state = self.state(name)
+        return manifests.coverage(state, manifests.Totals().moved([(path, None, data) for path, data in state.items()]))
+
+    def fingerprint(self, name: SnapshotId) -> str:
+        """As `coverage`."""
+        return str(self._sound_description(name)["fingerprint"])
+
+    def _sound_description(self, name: SnapshotId) -> dict[str, Any]:
+        if plain := self._description(name):
+            return plain
+        self._still_there(name)
+        raise SnapshotDamaged(f"Snapshot {name}: its manifest is damaged. Other snapshots are unaffected.")
 
     def keep(self, name: SnapshotId) -> None:
         """Somebody saved by hand what a run had saved already: it is theirs as well, and outlives the run."""
@@ -602,7 +653,23 @@ class Store:
         return str(self._description(name).get("rules", ""))
 
     def _description(self, name: SnapshotId) -> dict[str, Any]:
-        """What the commit record says, or else the manifest's head; empty where both are damaged."""
+        """What the commit record says, or else the manifest's head; empty where both are damaged. Not to be changed."""
+        if (known := self._descriptions.get(name)) is not None:
+            return known
+        if found := self._read_description(name):
+            self._remember_description(name, found)
+        return found
+
+    def _remember_description(self, name: SnapshotId, found: dict[str, Any]) -> None:
+        self._descriptions[name] = found
+        if len(self._descriptions) > _DESCRIPTIONS_CACHED:
+            self._descriptions.popitem(last=False)
+
+    def forget_descriptions(self) -> None:
+        """Read from the disk what is asked for next, and not from memory."""
+        self._descriptions.clear()
+
+    def _read_description(self, name: SnapshotId) -> dict[str, Any]:
         try:
             if name in self._catalogue.commits:
                 return self._json(self._body(packs.COMMIT, name))

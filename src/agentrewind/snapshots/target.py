@@ -75,7 +75,7 @@ class Target:
         return self._overlaid(joined((back, self._step)), seen)
 
     def _overlaid(self, step: Delta, seen: Seen) -> Difference:
-        coverage = self._store.snapshot(self._name).coverage
+        coverage = self._store.coverage(self._name)
         gaps = {gap.path for gap in (*coverage.excluded, *coverage.unreadable, *coverage.too_large)} | seen.gaps
         target = Overlaid(seen.entries, step)
         paths = [path for path, _, _ in step]

@@ -355,9 +355,9 @@ class WorkspaceWorld:
             RestoreInterrupted: stopped half-way; `pending` says so and `resume()` finishes it.
         """
         name = self._resolve(snapshot)
-        found = self._store.snapshot(name)
-        if not found.coverage.complete and not accept_incomplete:
-            gaps = [*found.coverage.unreadable, *found.coverage.too_large]
+        coverage = self._store.coverage(name)
+        if not coverage.complete and not accept_incomplete:
+            gaps = [*coverage.unreadable, *coverage.too_large]
             raise SnapshotIncomplete(
                 f"Snapshot {name} is incomplete: {gaps[0].path!r} {gaps[0].why}"
                 f"{f', and {len(gaps) - 1} more' if len(gaps) > 1 else ''}. Nothing was touched. Accept an incomplete"

@@ -18,10 +18,11 @@ import re
 import stat
 import struct
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentrewind.snapshots.detector import Nominated
+from agentrewind.snapshots.processes import NO_MARK, Processes, is_kernel_thread
 
 _DELETED = " (deleted)"
 _LINE = re.compile(rb"^[0-9a-f-]+ ...s [0-9a-f]+ ([0-9a-f]+):([0-9a-f]+) (\d+) +(.+)$", re.MULTILINE)
@@ -30,7 +31,7 @@ _QUERY_NUMBER = 3 << 30 | _QUERY.size << 16 | ord("f") << 8 | 17
 """`PROCMAP_QUERY` of Linux 6.11: the next mapping of a kind, without the text of all the others."""
 _SHARED_FILE_AT_OR_BEHIND = 0x08 | 0x20 | 0x10
 _END, _INODE, _MAJOR, _MINOR = 4, 8, 9, 10
-_NAME = ctypes.create_string_buffer(1 << 14)
+_LONGEST_NAME = 1 << 14
 
 
 class Mapping(NamedTuple):
@@ -43,58 +44,76 @@ class Mapping(NamedTuple):
 
 @dataclass(slots=True)
 class _Process:
+    """One as it was when it was last asked."""
+
+    mark: int
     spent: int
-    mapped: Nominated = field(default_factory=Nominated)
+    mapped: Nominated | None = None
+    kernel: bool = False
+    """It is the kernel's own, and maps nothing."""
 
 
 class Writers:
     """Remembers what each process mapped when it was last asked."""
 
     def __init__(self) -> None:
+        self._there = Processes()
         self._processes: dict[int, _Process] = {}
         self._pending = Nominated()
+        self._question = _Question()
 
     def nominate(self, root: int, device: tuple[int, int]) -> Nominated:
         """Files below the directory `root`, on the file system `device`, whose bytes may have changed unnoticed since
         the last `settled`.
         """
         try:
+            marks = self._there.read()
             prefix = os.readlink(f"/proc/self/fd/{root}").rstrip("/") + "/"
             st_dev = os.fstat(root).st_dev
-            numbers = _processes()
         except OSError:
             return self._pending
-        for number in self._processes.keys() - numbers:
-            self._force(self._processes.pop(number))
-        for number in numbers:
-            spent = _processor_time(number)
-            before = self._processes.get(number)
-            if before is None or before.spent != spent:
-                if before is not None:
-                    self._force(before)
-                now = self._processes[number] = _Process(spent)
-                self._ask(number, now.mapped, prefix, device, st_dev)
-                self._force(now)
+        known = self._processes
+        for number in [number for number, process in known.items() if marks.get(number) != process.mark]:
+            self._force(known.pop(number))
+        for number, mark in marks.items():
+            before = known.get(number)
+            if before is not None:
+                if before.kernel or before.spent == (spent := _processor_time(number)):
+                    continue
+                self._force(before)
+            else:
+                spent = _processor_time(number)
+            now = known[number] = _Process(mark, spent)
+            self._ask(number, now, prefix, device, st_dev)
+            self._force(now)
         return self._pending
 
     def settled(self) -> None:
         self._pending = Nominated()
 
     def _force(self, process: _Process) -> None:
-        self._pending.forced |= process.mapped.forced
-        self._pending.inodes |= process.mapped.inodes
-        self._pending.links |= process.mapped.links
+        if process.mapped is not None:
+            self._pending.forced |= process.mapped.forced
+            self._pending.inodes |= process.mapped.inodes
+            self._pending.links |= process.mapped.links
 
-    @staticmethod
-    def _ask(number: int, mapped: Nominated, prefix: str, device: tuple[int, int], st_dev: int) -> None:
-        for mapping in _shared_mappings(number):
-            if mapping.device != device:
-                continue
-            if mapping.name.startswith(prefix):
-                mapped.forced.add(mapping.name[len(prefix) :])
-            mapped.links.add((st_dev, mapping.inode))
-            if mapping.name.endswith(_DELETED):
-                mapped.inodes.add((st_dev, mapping.inode))
+    def _ask(self, number: int, process: _Process, prefix: str, device: tuple[int, int], st_dev: int) -> None:
+        mappings = self._question.shared_mappings(number)
+        if mappings is None:
+            process.kernel = process.mark != NO_MARK and is_kernel_thread(number)
+        elif here := [mapping for mapping in mappings if mapping.device == device]:
+            process.mapped = _nominated(here, prefix, st_dev)
+
+
+def _nominated(mappings: list[Mapping], prefix: str, st_dev: int) -> Nominated:
+    found = Nominated()
+    for mapping in mappings:
+        if mapping.name.startswith(prefix):
+            found.forced.add(mapping.name[len(prefix) :])
+        found.links.add((st_dev, mapping.inode))
+        if mapping.name.endswith(_DELETED):
+            found.inodes.add((st_dev, mapping.inode))
+    return found
 
 
 def held(root: int) -> dict[tuple[int, int], set[str]]:
@@ -104,7 +123,7 @@ def held(root: int) -> dict[tuple[int, int], set[str]]:
     prefix = os.readlink(f"/proc/self/fd/{root}").rstrip("/") + "/"
     device = os.fstat(root).st_dev
     found: dict[tuple[int, int], set[str]] = {}
-    for number in _processes():
+    for number in Processes().read():
         directory = f"/proc/{number}/fd"
         try:
             for name in os.listdir(directory):
@@ -118,10 +137,6 @@ def held(root: int) -> dict[tuple[int, int], set[str]]:
     return found
 
 
-def _processes() -> set[int]:
-    return {int(name) for name in os.listdir("/proc") if name.isdigit()}
-
-
 def _processor_time(number: int) -> int:
     """Nanoseconds that all threads of a process have run; where that can't be told, nothing that was said before."""
     try:
@@ -130,38 +145,42 @@ def _processor_time(number: int) -> int:
         return -time.monotonic_ns()
 
 
-def _shared_mappings(number: int) -> list[Mapping]:
-    try:
-        fd = os.open(f"/proc/{number}/maps", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return []
-    try:
-        return _queried(fd)
-    except OSError as error:
-        return _read(fd) if error.errno in (errno.ENOTTY, errno.EINVAL) else []
-    finally:
-        os.close(fd)
+class _Question:
+    """What a process maps shared, asked with a buffer that is used again."""
 
+    def __init__(self) -> None:
+        self._name = ctypes.create_string_buffer(_LONGEST_NAME)
+        self._query = bytearray(_QUERY.size)
+        self._empty = (0,) * 8 + (_LONGEST_NAME, 0, ctypes.addressof(self._name), 0)
 
-def _queried(fd: int) -> list[Mapping]:
-    """Raises: OSError: `ENOTTY` where the kernel is older; `ESRCH` where the process is gone or the kernel's own."""
-    found: list[Mapping] = []
-    at = 0
-    while True:
-        query = bytearray(
-            _QUERY.pack(
-                _QUERY.size, _SHARED_FILE_AT_OR_BEHIND, at, 0, 0, 0, 0, 0, 0, 0, 0, len(_NAME), 0,
-                ctypes.addressof(_NAME), 0,
-            )
-        )  # fmt: skip
+    def shared_mappings(self, number: int) -> list[Mapping] | None:
+        """None where it has no memory: it is the kernel's own, or dead. Nothing where it may not be asked."""
         try:
-            fcntl.ioctl(fd, _QUERY_NUMBER, query)
-        except FileNotFoundError:
-            return found
-        answer = _QUERY.unpack(query)
-        name = os.fsdecode(_NAME.value)
-        found.append(Mapping((answer[_MAJOR], answer[_MINOR]), answer[_INODE], name))
-        at = answer[_END]
+            fd = os.open(f"/proc/{number}/maps", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return []
+        try:
+            return self._asked(fd)
+        except OSError as error:
+            if error.errno in (errno.ENOTTY, errno.EINVAL):
+                return _read(fd)
+            return None if error.errno == errno.ESRCH else []
+        finally:
+            os.close(fd)
+
+    def _asked(self, fd: int) -> list[Mapping]:
+        """Raises: OSError: `ENOTTY` where the kernel is older; `ESRCH` where there is no memory (any more)."""
+        found: list[Mapping] = []
+        query, at = self._query, 0
+        while True:
+            _QUERY.pack_into(query, 0, _QUERY.size, _SHARED_FILE_AT_OR_BEHIND, at, *self._empty)
+            try:
+                fcntl.ioctl(fd, _QUERY_NUMBER, query)
+            except FileNotFoundError:
+                return found
+            answer = _QUERY.unpack(query)
+            found.append(Mapping((answer[_MAJOR], answer[_MINOR]), answer[_INODE], os.fsdecode(self._name.value)))
+            at = answer[_END]
 
 
 def _read(fd: int) -> list[Mapping]:

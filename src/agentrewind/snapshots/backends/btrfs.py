@@ -73,7 +73,7 @@ class BtrfsWorld(SwitchedWorld):
         self._states = store / "states"
         self._aside = store / "aside"
         self._states.mkdir(mode=0o700, exist_ok=True)
-        self._clock = Clock(store / "clock", local=True)
+        self._clock = Clock(local=True)
         self._current, self._known = load_cache(self._ledger, root, RULES)
         self._sweep()
 

@@ -103,7 +103,7 @@ class OverlayWorld(SwitchedWorld):
         self._stacks = store / "stacks"
         for directory in (self._base, self._layers, self._stacks):
             directory.mkdir(mode=0o700, exist_ok=True)
-        self._clock = Clock(store / "clock", local=True)
+        self._clock = Clock(local=True)
         self._unprivileged = _unprivileged()
         self._seen, self._base_seen = Seen(), Seen()
         self._entered: list[Gap] = []

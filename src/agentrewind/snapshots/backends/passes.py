@@ -55,7 +55,7 @@ class PassWorld(LedgerWorld):
 
     def __init__(self, root: Path, store: Path, lease: Lease) -> None:
         super().__init__(root, store, lease)
-        self._clock = Clock(store / "clock", local=mounts_of(root).local)
+        self._clock = Clock(local=mounts_of(root).local)
         self._current, self._known = load_cache(self._ledger, root, self.rules)
 
     def _save_caches(self) -> None:
