@@ -454,7 +454,7 @@ class _Collection:
         """Nothing may be taken for stored that isn't any longer."""
         catalogue = self._store.catalogue
         stay = set(use.records)
-        for name, number in list(catalogue.objects.items()):
+        for name, number in list(catalogue.objects.pairs()):
             if number >= 0 and catalogue.packs[number] == use.pack and number not in stay:
                 del catalogue.objects[name]
 

@@ -21,9 +21,11 @@ from agentrewind.snapshots import encryption, manifests, packs
 from agentrewind.snapshots.beneath import DIRECTORY, sync_directory
 from agentrewind.snapshots.budget import Budget, Limits
 from agentrewind.snapshots.flushing import Flusher
+from agentrewind.snapshots.heap import give_back
 from agentrewind.snapshots.locking import StoreLock
 from agentrewind.snapshots.manifests import Delta, Manifest
 from agentrewind.snapshots.packs import FrameBuilder, ObjectDamaged, ObjectMissing, PackFiles, PackGone, Record, Row
+from agentrewind.snapshots.places import Places
 from agentrewind.snapshots.plain import NotPlain, read_plain
 from agentrewind.snapshots.private import EMPTY, Keys, Unsealable, make_key, read_key
 
@@ -61,7 +63,7 @@ class Catalogue:
 
     packs: array[int] = field(default_factory=lambda: array("I"))
     offsets: array[int] = field(default_factory=lambda: array("Q"))
-    objects: dict[bytes, int] = field(default_factory=dict)
+    objects: Places = field(default_factory=Places)
     """Object id to record number."""
     states: dict[SnapshotId, int] = field(default_factory=dict)
     commits: dict[SnapshotId, int] = field(default_factory=dict)
@@ -98,13 +100,14 @@ class Catalogue:
             if (ids or number == self.roll) and self.packs[number] in there:
                 names = [_id(name) for name in self.states] if number == self.roll else ids
                 fresh.add(kind, self.packs[number], self.offsets[number], names)
+        fresh.objects.settle()
         return fresh
 
     def members(self) -> Iterator[tuple[int, int, list[bytes]]]:
         """Number, kind and ids of each record; without those that were superseded."""
         ids: list[list[bytes]] = [[] for _ in self.packs]
         kinds = bytearray([packs.OBJECTS]) * len(ids)
-        for item, number in self.objects.items():
+        for item, number in self.objects.pairs():
             if number != _PENDING:
                 ids[number].append(item)
         for kind, names in ((packs.MANIFEST, self.states), (packs.COMMIT, self.commits)):
@@ -267,6 +270,7 @@ class Store:
             if group:
                 open_groups.append((pack, group))
         self._take_in_referenced(open_groups)
+        catalogue.objects.settle()
 
     def _take_in(self, group: list[tuple[Record, list[Row]]]) -> None:
         for record, rows in group:
@@ -525,8 +529,11 @@ class Store:
         pack, end = self._packs.end
         self._catalogue.covered[pack] = end
         self._end_of_append()
+        self._catalogue.objects.settle()
         self._remember(snapshot.id, state)
         self._remember_description(snapshot.id, description)
+        if description["whole"]:
+            give_back()
 
     def described(self, snapshot: Snapshot, delta: Delta, state: Manifest, more: dict[str, Any]) -> tuple[bytes, bytes]:
         """The manifest record and the commit record of a snapshot, `delta` being the step from its parent."""
