@@ -45,6 +45,8 @@ RUN = "run "
 """How `by` begins where a run made the snapshot."""
 _MANIFESTS_CACHED = 3
 _DESCRIPTIONS_CACHED = 16
+_LARGE = 20_000
+"""Entries of a state whose encoding takes so much memory that it is worth some milliseconds to give it back."""
 _INDEX_MAGIC = b"ARindex1"
 _INDEX_RECORD = struct.Struct("<IQBH")
 _MOST_INDEX = 1 << 32
@@ -532,7 +534,7 @@ class Store:
         self._catalogue.objects.settle()
         self._remember(snapshot.id, state)
         self._remember_description(snapshot.id, description)
-        if description["whole"]:
+        if description["whole"] and len(state) > _LARGE:
             give_back()
 
     def described(self, snapshot: Snapshot, delta: Delta, state: Manifest, more: dict[str, Any]) -> tuple[bytes, bytes]:
