@@ -17,6 +17,7 @@ _NAME_AT = 19
 _BUFFER_BYTES = 1 << 15
 _PF_KTHREAD = 0x00200000
 _KTHREADD = 2
+_LONGEST_STAT = 4096
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _getdents = getattr(_libc, "getdents64", None)
@@ -70,9 +71,14 @@ def _parsed(listing: bytes) -> dict[int, int]:
 def is_kernel_thread(number: int) -> bool:
     """Whether it is the kernel's own and will never be anything else: made by `kthreadd`, without memory of its own."""
     try:
-        with open(f"/proc/{number}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
+        fd = os.open(f"/proc/{number}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
+    try:
+        fields = os.read(fd, _LONGEST_STAT).rpartition(b")")[2].split()
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
     parent, flags = int(fields[1]), int(fields[6])
     return bool(flags & _PF_KTHREAD) and _KTHREADD in (parent, number)

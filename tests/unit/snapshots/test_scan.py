@@ -14,7 +14,7 @@ import pytest
 
 from agentrewind.core.world import Change
 from agentrewind.snapshots import reading, scan
-from agentrewind.snapshots.clock import Mounts, mounts_of
+from agentrewind.snapshots.clock import TICK_NS, Clock, Mounts, mounts_of
 from agentrewind.snapshots.workspace import WorkspaceWorld
 
 Open = Callable[..., WorkspaceWorld]
@@ -37,10 +37,12 @@ def test_a_recent_file_is_read_again_and_an_old_one_is_not(
     monkeypatch.setattr(
         scan, "take_file", lambda fd, *rest, **options: (read.append(fd), real(fd, *rest, **options))[1]
     )
+    written = (root / "a").stat().st_ctime_ns
+    monkeypatch.setattr(Clock, "now_ns", lambda *_: written + TICK_NS)
     world.snapshot()
     world.snapshot()
     assert len(read) == 2
-    threading.Event().wait(0.05)
+    monkeypatch.setattr(Clock, "now_ns", lambda *_: written + TICK_NS + 1)
     world.snapshot()
     world.snapshot()
     world.snapshot()
