@@ -19,6 +19,7 @@ COMMANDS = {
     "show": "Show one step: what went in, what came out, what changed.",
     "diff": "Compare files and messages of two steps.",
     "cost": "Show what runs took: calls, tokens, dollars, time.",
+    "effects": "Say what a command would do that a rewind can't undo.",
     "candidates": "List the checkpoints that one can go back to.",
     "rewind": "Bring a run back to a checkpoint, also one that is alive.",
     "pause": "Let a run wait at its next model call.",

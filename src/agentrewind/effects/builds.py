@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agentrewind.effects.findings import Running, TooMuch
+from agentrewind.effects.findings import DEEPEST, Running, TooMuch
 from agentrewind.effects.options import parsed
 from agentrewind.effects.places import DYNAMIC
 from agentrewind.effects.table import Program
@@ -87,14 +87,22 @@ class Makefile:
         return end + 1 if end > 0 else len(text)
 
 
-def built(shell: Running, words: list[str], program: Program, state: State) -> str | None:
+def ran(shell: Running, words: list[str], program: Program, state: State) -> bool:
+    """Evaluate a recipe that a command names; False where it names none."""
+    if program.build:
+        _built(shell, words, program, state)
+        return True
+    return program.scripts and _script_run(shell, words, program, state)
+
+
+def _built(shell: Running, words: list[str], program: Program, state: State) -> None:
     """`make`: the recipes of its targets and of what they need."""
     if program.build != "make":
         shell.findings.say("unknown", words, "runs a recipe that isn't read")
-        return None
+        return
     arguments = parsed(words[1:], _MAKE_VALUES)
     if arguments.has(("-n", "--dry-run", "--just-print", "-q", "--question")):
-        return None
+        return
     inner = state.copy()
     for directory in arguments.values(("-C", "--directory")):
         inner.cwd = shell.place.absolute(directory, inner.cwd)
@@ -102,41 +110,52 @@ def built(shell: Running, words: list[str], program: Program, state: State) -> s
     text = next((found for found in (shell.file(name, inner) for name in names) if found is not None), None)
     if text is None:
         shell.findings.say("unknown", words, "there is no Makefile that could be read")
-        return None
+        return
     makefile = Makefile.of(text)
     settings = [word.partition("=") for word in arguments.plain if "=" in word]
     makefile.variables |= {name: value for name, _, value in settings}
     targets = [word for word in arguments.plain if "=" not in word] or [makefile.first]
+    making = _Making(shell, words, makefile, replace(inner, variables={}))
     for target in targets:
-        _target(shell, words, makefile, target, replace(inner, variables={}), set())
-    return None
+        making.target(target)
 
 
-def _target(
-    shell: Running, words: list[str], makefile: Makefile, target: str, state: State, done: set[str]
-) -> None:
-    if target in done:
-        return
-    done.add(target)
-    if target not in makefile.recipes:
-        if not done - {target} or DYNAMIC in target:
-            shell.findings.say("unknown", words, f"there is no rule for {target.replace(DYNAMIC, '…') or 'anything'}")
-        return
-    shell.findings.depth += 1
-    try:
-        shell.findings.spend()
-        for need in makefile.needs[target]:
-            _target(shell, words, makefile, need, state, done)
-        for line in makefile.recipes[target]:
-            shell.text(makefile.expand(line.lstrip("@-+ ").replace("$@", target)), state.copy(), None)
-    finally:
-        shell.findings.depth -= 1
-    if not makefile.recipes[target] and not makefile.needs[target]:
-        return
-    shell.findings.say("workspace", words, "runs a recipe of the project")
+class _Making:
+    """One call of make. `done` are the targets whose recipes were looked at."""
+
+    def __init__(self, shell: Running, words: list[str], makefile: Makefile, state: State) -> None:
+        self._shell, self._words, self._makefile, self._state = shell, words, makefile, state
+        self._done: set[str] = set()
+
+    def target(self, target: str, *, needed: bool = False) -> None:
+        """A target that is only needed may be a file without a rule."""
+        if target in self._done:
+            return
+        self._done.add(target)
+        if target in self._makefile.recipes:
+            self._recipe(target)
+        elif not needed or DYNAMIC in target:
+            named = target.replace(DYNAMIC, "…") or "anything"
+            self._shell.findings.say("unknown", self._words, f"there is no rule for {named}")
+
+    def _recipe(self, target: str) -> None:
+        findings = self._shell.findings
+        findings.depth += 1
+        try:
+            findings.spend()
+            for need in self._makefile.needs[target]:
+                self.target(need, needed=True)
+            for line in self._makefile.recipes[target]:
+                text = self._makefile.expand(line.lstrip("@-+ ").replace("$@", target))
+                with findings.of_file():
+                    self._shell.text(text, self._state.copy(), None)
+        finally:
+            findings.depth -= 1
+        if self._makefile.recipes[target]:
+            findings.say("workspace", self._words, "runs a recipe of the project")
 
 
-def script_run(shell: Running, words: list[str], program: Program, state: State) -> bool:
+def _script_run(shell: Running, words: list[str], program: Program, state: State) -> bool:
     """`npm run X` and its kin: the script that package.json has under this name. False where none is meant."""
     arguments = parsed(words[1:], program.values, stop=False)
     plain = list(arguments.plain)
@@ -171,11 +190,12 @@ def _scripts(shell: Running, state: State) -> Mapping[str, Any] | None:
 def _script(shell: Running, words: list[str], scripts: Mapping[str, Any], name: str, state: State) -> None:
     shell.findings.depth += 1
     try:
-        if shell.findings.depth > 4 * 24:
+        if shell.findings.depth > DEEPEST:
             raise TooMuch
         for part in (f"pre{name}", name, f"post{name}"):
             if isinstance(scripts.get(part), str):
-                shell.text(scripts[part], state.copy(), None)
+                with shell.findings.of_file():
+                    shell.text(scripts[part], state.copy(), None)
     finally:
         shell.findings.depth -= 1
     shell.findings.say("workspace", words, "runs a script of the project")

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from agentrewind.effects.findings import Running
+from agentrewind.effects.findings import Ran, Running
 from agentrewind.effects.places import DYNAMIC
 from agentrewind.effects.words import State
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    output: str | None = ""
 
 
 class Calling(Running, Protocol):
@@ -101,7 +95,8 @@ def _source(shell: Calling, words: list[str], state: State, stdin: str | None) -
     if text is None:
         shell.findings.say("unknown", words, "runs a script that can't be read here")
         return None
-    return shell.text(text, state, stdin)
+    with shell.findings.of_file():
+        return shell.text(text, state, stdin)
 
 
 def _trap(shell: Calling, words: list[str], state: State, _stdin: str | None) -> str | None:
@@ -115,7 +110,7 @@ def _read(_shell: Calling, words: list[str], state: State, stdin: str | None) ->
     line = next((item for item in (stdin or "").splitlines() if item), DYNAMIC)
     for name in words[1:]:
         if not name.startswith("-"):
-            state.variables[name] = line
+            state.assign(name, line)
     return ""
 
 

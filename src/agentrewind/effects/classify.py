@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from agentrewind.core.codec import Json
 from agentrewind.core.effects import Annotations, Confinement, Effect, Source
-from agentrewind.effects import tools
-from agentrewind.effects.findings import Findings, TooMuch, shown
+from agentrewind.effects.findings import shown
 from agentrewind.effects.places import Place
+from agentrewind.effects.reading import Reading
 from agentrewind.effects.rules import Rules
-from agentrewind.effects.shell import Shell
-from agentrewind.effects.words import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +25,8 @@ class Classifier:
     """
 
     place: Place
-    rules: Rules = Rules()
-    confinement: Confinement = Confinement()
+    rules: Rules = field(default_factory=Rules)
+    confinement: Confinement = field(default_factory=Confinement)
 
     @classmethod
     def of(
@@ -60,16 +58,7 @@ class Classifier:
         annotated = _annotated(annotations, said) if annotations is not None else None
         if annotated is not None:
             return [annotated]
-        return self._parsed(name, arguments, said)
-
-    def _parsed(self, name: str, arguments: Json, said: str) -> list[Effect]:
-        findings = Findings()
-        shell = Shell(self.place, findings, self.rules)
-        try:
-            tools.read(shell, name, arguments, State(cwd=self.place.workspace))
-        except (TooMuch, RecursionError):
-            findings.add(Effect("unknown", f"{said} (too long or too deep to be read to its end)"))
-        return findings.effects or [Effect("read", said)]
+        return Reading(self.place, self.rules).effects(name, arguments, said) or [Effect("read", said)]
 
     def _confined(self, effect: Effect) -> Effect:
         """What the sandbox makes impossible isn't an effect: the attempt fails in there."""

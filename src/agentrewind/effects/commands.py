@@ -6,10 +6,11 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agentrewind.core.effects import EffectClass
 from agentrewind.effects import archives, builds, code, feeding, outputs
-from agentrewind.effects.findings import Running, shown
+from agentrewind.effects.findings import Ran, Running
 from agentrewind.effects.options import Arguments, parsed
-from agentrewind.effects.places import DYNAMIC
+from agentrewind.effects.places import DYNAMIC, Where
 from agentrewind.effects.table import Program, programs
 from agentrewind.effects.words import State, base
 
@@ -58,29 +59,28 @@ def _file(shell: Running, words: list[str], state: State, stdin: str | None, pro
     return None
 
 
-def _program(
-    shell: Running, words: list[str], program: Program, state: State, stdin: str | None
-) -> str | None:
+def _program(shell: Running, words: list[str], program: Program, state: State, stdin: str | None) -> str | None:
     if _asks(words, program):
         return None
-    if program.wraps:
-        return feeding.wrapped(shell, words, program, state, stdin)
-    if program.feeds:
-        return feeding.fed(shell, words, state, stdin)
-    if program.finds:
-        return feeding.found(shell, words, state)
-    if program.interpreter:
-        return code.interpreted(shell, words, program, state, stdin)
-    if program.build:
-        return builds.built(shell, words, program, state)
-    if program.scripts and builds.script_run(shell, words, program, state):
-        return None
-    if program.runs_package:
-        return _package(shell, words, state, stdin)
-    if program.runs and _carries_on(words, program):
-        return _carried(shell, words, program, state, stdin)
+    carried = _carried_on(shell, words, program, state, stdin)
+    if carried is not None:
+        return carried.output
     plainly(shell, words, program, state)
     return outputs.of(shell, words, program, state, stdin)
+
+
+def _carried_on(shell: Running, words: list[str], program: Program, state: State, stdin: str | None) -> Ran | None:
+    """What a program does that runs another one, or code; None where it is none of those."""
+    if program.wraps:
+        return Ran(feeding.wrapped(shell, words, program, state, stdin))
+    if program.feeds or program.finds:
+        return Ran(feeding.fed(shell, words, state, stdin) if program.feeds else feeding.found(shell, words, state))
+    if program.interpreter:
+        return Ran(code.interpreted(shell, words, program, state, stdin))
+    if program.runs_package or (program.runs and _carries_on(words, program)):
+        carry = _package if program.runs_package else _carried
+        return Ran(carry(shell, words, program, state, stdin))
+    return Ran(None) if builds.ran(shell, words, program, state) else None
 
 
 def _asks(words: Sequence[str], program: Program) -> bool:
@@ -96,11 +96,11 @@ def _carries_on(words: Sequence[str], program: Program) -> bool:
     return parsed(words[1:], program.values, stop=True).plain[:1] in [(name,) for name in program.runs]
 
 
-def _carried(
-    shell: Running, words: list[str], program: Program, state: State, stdin: str | None
-) -> str | None:
+def _carried(shell: Running, words: list[str], program: Program, state: State, stdin: str | None) -> str | None:
     after = list(parsed(words[1:], program.values, stop=True).plain[1:])
-    command = list(parsed(after, (*program.values, "--with", "--python", "-p", "--extra", "--group", "-n"), stop=True).plain)
+    command = list(
+        parsed(after, (*program.values, "--with", "--python", "-p", "--extra", "--group", "-n"), stop=True).plain
+    )
     if not command:
         return None
     if command[0].endswith(".py"):
@@ -108,7 +108,7 @@ def _carried(
     return run(shell, command, state, stdin)
 
 
-def _package(shell: Running, words: list[str], state: State, stdin: str | None) -> str | None:
+def _package(shell: Running, words: list[str], _program: Program, state: State, stdin: str | None) -> str | None:
     """`npx` and its kin: a package that is fetched where it isn't there, and run."""
     arguments = parsed(words[1:], ("-p", "--package", "--from", "--with", "-c", "--call"), stop=True)
     for text in arguments.values(("-c", "--call")):
@@ -142,7 +142,9 @@ def _sub(program: Program, arguments: Arguments, words: Sequence[str]) -> tuple[
     """The entry of the subcommand, and its own arguments."""
     plain = arguments.plain
     for length in range(min(LONGEST_SUB, len(plain)), 0, -1):
-        sub = program.subs.get(" ".join(plain[:length])) or program.subs.get(" ".join([*plain[:length], *_flags(words)]))
+        sub = program.subs.get(" ".join(plain[:length])) or program.subs.get(
+            " ".join([*plain[:length], *_flags(words)])
+        )
         if sub is not None:
             more = (*sub.values, *sub.write_options, *sub.into)
             if more:
@@ -158,7 +160,7 @@ def _sub(program: Program, arguments: Arguments, words: Sequence[str]) -> tuple[
     return replace(program, kind=other, does=program.does if other != "unknown" else UNKNOWN, reads=False), arguments
 
 
-def _least(program: Program, plain: Sequence[str]) -> str:
+def _least(program: Program, plain: Sequence[str]) -> EffectClass:
     """Without a subcommand most programs print their help; one that is only known later may be any."""
     if plain:
         return "unknown" if program.other != "external" else "external"
@@ -183,9 +185,7 @@ def _case(program: Program, arguments: Arguments, words: Sequence[str]) -> Progr
     return program
 
 
-def _written(
-    shell: Running, words: Sequence[str], program: Program, arguments: Arguments, state: State
-) -> None:
+def _written(shell: Running, words: Sequence[str], program: Program, arguments: Arguments, state: State) -> None:
     """The files that its arguments name for writing."""
     does = program.does if program.kind == "workspace" and program.does else "writes files"
     targets = list(arguments.values(program.write_options)) if program.kind != "read" or not program.when else []
@@ -219,9 +219,7 @@ def _is_remote(word: str) -> bool:
     return bool(colon) and "/" not in host
 
 
-def _class(
-    shell: Running, words: Sequence[str], program: Program, arguments: Arguments, state: State
-) -> None:
+def _class(shell: Running, words: Sequence[str], program: Program, arguments: Arguments, state: State) -> None:
     """What it does besides writing the files that its arguments name."""
     say = shell.findings.say
     if program.database:
@@ -254,7 +252,7 @@ def _class(
 
 
 def _in_directory(shell: Running, words: Sequence[str], does: str, state: State) -> None:
-    where = "unknown" if state.cwd is None else "workspace" if shell.place.holds(state.cwd) else "outside"
+    where: Where = "unknown" if state.cwd is None else "workspace" if shell.place.holds(state.cwd) else "outside"
     shell.findings.place(where, words, does)
 
 
@@ -301,6 +299,3 @@ def _cloned(shell: Running, words: Sequence[str], arguments: Arguments, state: S
         shell.findings.say("external", words, "clones a repository", reads=True)
     target = arguments.plain[1] if len(arguments.plain) > 1 else "."
     shell.findings.place(shell.place.where(target, state.cwd), words, "clones a repository")
-
-
-__all__ = ["plainly", "run", "shown"]

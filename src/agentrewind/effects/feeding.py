@@ -18,9 +18,7 @@ _EXECS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_FLAGS = frozenset({"-H", "-L", "-P"})
 
 
-def wrapped(
-    shell: Running, words: list[str], program: Program, state: State, stdin: str | None
-) -> str | None:
+def wrapped(shell: Running, words: list[str], program: Program, state: State, stdin: str | None) -> str | None:
     """`sudo`, `env`, `timeout` and their kin: what they run counts."""
     takes = (*program.values, *program.text)
     arguments = parsed(words[1:], takes, stop=True)
@@ -65,7 +63,7 @@ def fed(shell: Running, words: list[str], state: State, stdin: str | None) -> st
     command = list(arguments.plain)
     lines = _lines(stdin)
     for path in arguments.values(("-a", "--arg-file")):
-        lines = _lines(shell.file(path, state))
+        lines = _lines(shell.data(path, state))
     if is_parallel:
         command, given = _before(command, (":::", "::::", ":::+"))
         lines = given or lines

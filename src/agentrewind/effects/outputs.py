@@ -6,7 +6,8 @@ A name that stands for many has an unknown part, as in `src/…`.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from agentrewind.effects.findings import Running
 from agentrewind.effects.places import DYNAMIC
@@ -20,41 +21,63 @@ _GIT_LISTS = frozenset({"ls-files", "diff", "ls-tree", "status", "show", "grep"}
 def of(shell: Running, words: Sequence[str], program: Program, state: State, stdin: str | None) -> str | None:
     """None where nobody can say."""
     name, plain = base(words[0]), [word for word in words[1:] if not word.startswith("-")]
-    match name:
-        case "echo":
-            return " ".join(word for word in words[1:] if word not in ("-n", "-e", "-E")) + "\n"
-        case "printf":
-            return _printed(words[1:])
-        case "cat":
-            return _contents(shell, plain, state, stdin)
-        case "pwd":
-            return None if state.cwd is None else state.cwd + "\n"
-        case "ls":
-            return "".join(_within(word) for word in plain or ["."])
-        case "mktemp":
-            return f"/tmp/{DYNAMIC}\n"  # noqa: S108
-        case "dirname" | "basename" | "realpath" | "readlink" if plain and DYNAMIC not in plain[0]:
-            function = {"dirname": posixpath.dirname, "basename": posixpath.basename}.get(name, lambda path: path)
-            return (function(plain[0]) or ".") + "\n"
-        case "git":
-            return _of_git(shell, words)
+    known = _OF.get(name)
+    if known is not None:
+        return known(Asked(shell, words, plain, state, stdin))
     if name == "grep" and any(word.startswith("-") and set("lLr") & set(word) for word in words[1:]):
         return "".join(_within(word) for word in plain[1:] or ["."])
     reads_stdin = len(plain) <= (name in ("grep", "egrep", "fgrep"))
     return stdin if (name in _PASSING and reads_stdin) or program.passes else None
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A command whose output is wanted. `plain` are its words without options."""
+
+    shell: Running
+    words: Sequence[str]
+    plain: Sequence[str]
+    state: State
+    stdin: str | None
+
+
+def _echoed(asked: Asked) -> str:
+    return " ".join(word for word in asked.words[1:] if word not in ("-n", "-e", "-E")) + "\n"
+
+
+def _cwd(asked: Asked) -> str | None:
+    return None if asked.state.cwd is None else asked.state.cwd + "\n"
+
+
+def _listed(asked: Asked) -> str:
+    return "".join(_within(word) for word in asked.plain or ["."])
+
+
+def _temporary(_asked: Asked) -> str:
+    return f"/tmp/{DYNAMIC}\n"  # noqa: S108
+
+
+def _path(asked: Asked) -> str | None:
+    if not asked.plain or DYNAMIC in asked.plain[0]:
+        return None
+    name = base(asked.words[0])
+    path = asked.plain[0]
+    found = posixpath.dirname(path) if name == "dirname" else posixpath.basename(path) if name == "basename" else path
+    return (found or ".") + "\n"
+
+
 def _within(path: str) -> str:
     return f"{path}\n" if any(sign in path for sign in "*?[") else f"{path.rstrip('/')}/{DYNAMIC}\n"
 
 
-def _contents(shell: Running, plain: Sequence[str], state: State, stdin: str | None) -> str | None:
-    texts = [stdin if path == "-" else shell.file(path, state) for path in plain or ["-"]]
+def _contents(asked: Asked) -> str | None:
+    texts = [asked.stdin if path == "-" else asked.shell.data(path, asked.state) for path in asked.plain or ["-"]]
     return None if any(text is None for text in texts) else "".join(text or "" for text in texts)
 
 
-def _printed(arguments: Sequence[str]) -> str | None:
+def _printed(asked: Asked) -> str | None:
     """`printf`, with texts for its conversions."""
+    arguments = asked.words[1:]
     if not arguments:
         return ""
     form, *values = arguments
@@ -64,7 +87,19 @@ def _printed(arguments: Sequence[str]) -> str | None:
     return form if "%" not in form else None
 
 
-def _of_git(shell: Running, words: Sequence[str]) -> str | None:
-    if "--show-toplevel" in words:
-        return shell.place.workspace + "\n"
-    return f"./{DYNAMIC}\n" if any(word in _GIT_LISTS for word in words) else None
+def _of_git(asked: Asked) -> str | None:
+    if "--show-toplevel" in asked.words:
+        return asked.shell.place.workspace + "\n"
+    return f"./{DYNAMIC}\n" if any(word in _GIT_LISTS for word in asked.words) else None
+
+
+_OF: dict[str, Callable[[Asked], str | None]] = {
+    "echo": _echoed,
+    "printf": _printed,
+    "cat": _contents,
+    "pwd": _cwd,
+    "ls": _listed,
+    "mktemp": _temporary,
+    "git": _of_git,
+    **dict.fromkeys(("dirname", "basename", "realpath", "readlink"), _path),
+}

@@ -41,7 +41,7 @@ class Place:
         return os.path.normpath(path)
 
     def where(self, path: str, cwd: str | None) -> Where:
-        """Where what is written to `path` lands. Of a path with unknown parts or wildcards, the known directory counts."""
+        """Where what is written to `path` lands; of one with unknown parts or wildcards, the known directory counts."""
         if path.startswith(("/dev/tcp/", "/dev/udp/")):
             return "network"
         if path in _STREAMS or path.startswith(("/dev/fd/", "/proc/self/fd/")) or path in ("", "-"):

@@ -7,18 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from agentrewind.effects.python_table import (
-    COMPUTES,
-    FILES,
-    MODULES,
-    NETWORK,
-    PATH_METHODS,
-    QUIET,
-    READING,
-    SHELLS,
-    STATE,
-)
 from agentrewind.effects.places import DYNAMIC
+from agentrewind.effects.python_table import python
 from agentrewind.effects.words import State
 
 if TYPE_CHECKING:
@@ -28,9 +18,14 @@ MOST_FILES = 20
 """How many modules of the workspace one call is followed into."""
 _OPENERS = frozenset({"open", "io.open", "codecs.open", "gzip.open", "bz2.open", "lzma.open", "os.open"})
 _PATHS = frozenset({"pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath"})
-_UNKNOWABLE = frozenset({"exec", "eval", "ctypes.CDLL", "ctypes.cdll.LoadLibrary", "runpy.run_path", "runpy.run_module"})
-
-__all__ = ["MODULES", "read"]
+_SAME_PATHS = frozenset({"os.path.expanduser", "os.path.abspath", "os.path.realpath", "str", "os.fspath"})
+_FIXED_PATHS = {
+    "pathlib.Path.home": "~",
+    **dict.fromkeys(("tempfile.mkdtemp", "tempfile.gettempdir", "tempfile.mkstemp"), "/tmp"),  # noqa: S108
+}
+_UNKNOWABLE = frozenset(
+    {"exec", "eval", "ctypes.CDLL", "ctypes.cdll.LoadLibrary", "runpy.run_path", "runpy.run_module"}
+)
 
 
 def read(shell: Running, text: str, words: list[str], state: State, path: str | None) -> None:
@@ -58,7 +53,7 @@ class _Files:
 
     def _module(self, module: str, path: str | None) -> None:
         top = module.split(".", 1)[0]
-        if not top or top in sys.stdlib_module_names or top in COMPUTES or _network(module):
+        if not top or top in sys.stdlib_module_names or top in python().computes or python().network_module(module):
             return
         folders = ["", *([path.rpartition("/")[0] + "/"] if path and "/" in path else [])]
         for candidate in (
@@ -88,7 +83,9 @@ def _imported(tree: ast.AST) -> dict[str, str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                found[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
+                found[alias.asname or alias.name.split(".")[0]] = (
+                    alias.name if alias.asname else alias.name.split(".")[0]
+                )
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
@@ -120,22 +117,16 @@ def _binding(node: ast.AST) -> tuple[str, ast.expr] | None:
             return None
 
 
-def _network(dotted: str) -> str | None:
-    """The entry of the network table that a dotted name begins with."""
-    parts = dotted.split(".")
-    names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
-    return next((name for name in names if name in NETWORK), None)
-
-
 class _Code(ast.NodeVisitor):
     """Every call in one text."""
 
     def __init__(self, files: _Files, names: Mapping[str, str], constants: Mapping[str, ast.expr]) -> None:
         self._files, self._names, self._constants = files, names, constants
         self._shell, self._words, self._state = files.shell, files.words, files.state
+        self._known = python()
         self._depth = 0
 
-    def visit_Call(self, node: ast.Call) -> None:  # noqa: N802 (ast's own name)
+    def visit_Call(self, node: ast.Call) -> None:
         dotted = self._dotted(node.func)
         if dotted is not None:
             self._called(dotted, node)
@@ -146,20 +137,21 @@ class _Code(ast.NodeVisitor):
     def _called(self, dotted: str, node: ast.Call) -> None:
         if dotted in ("__import__", "importlib.import_module"):
             self._import(node)
-        elif dotted in SHELLS:
+        elif dotted in self._known.shells or dotted in self._known.execs:
             self._command(dotted, node)
         elif dotted in _OPENERS:
             self._open(dotted, node)
-        elif dotted in FILES:
+        elif dotted in self._known.files:
             self._paths(dotted, node)
-        elif dotted in STATE:
-            self._say("outside", dotted, STATE[dotted])
+        elif dotted in self._known.state:
+            self._say("outside", dotted, self._known.state[dotted])
         elif dotted in _UNKNOWABLE:
             self._evaluated(dotted, node)
         elif dotted == "sqlite3.connect":
             self._place(self._path(node.args[0]) if node.args else None, dotted, "works on a database file")
-        elif dotted not in QUIET and (entry := _network(dotted)) is not None:
-            self._say("external", dotted, NETWORK[entry], reads=dotted in READING and len(node.args) <= 1)
+        elif dotted not in self._known.quiet and (module := self._known.network_module(dotted)) is not None:
+            reads = dotted in self._known.reading and len(node.args) <= 1
+            self._say("external", dotted, self._known.network[module], reads=reads)
         elif isinstance(node.func, ast.Attribute):
             self._method(node.func, node)
 
@@ -246,19 +238,12 @@ class _Code(ast.NodeVisitor):
             self._depth -= 1
 
     def _made_path(self, dotted: str, func: ast.expr, args: list[ast.expr]) -> str | None:
-        match dotted:
-            case "pathlib.Path.home":
-                return "~"
-            case "pathlib.Path.cwd" | "os.getcwd":
-                return self._state.cwd
-            case "os.path.expanduser" | "os.path.abspath" | "os.path.realpath" | "str" | "os.fspath":
-                return self._path(args[0]) if args else None
-            case "os.path.join":
-                parts = [self._path(arg) for arg in args]
-                return None if not parts or parts[0] is None else "/".join(part or DYNAMIC for part in parts)
-            case "tempfile.mkdtemp" | "tempfile.gettempdir" | "tempfile.mkstemp":
-                return "/tmp"  # noqa: S108
-        if dotted in _PATHS:
+        """What a call returns that makes a path."""
+        if dotted in _FIXED_PATHS or dotted in ("pathlib.Path.cwd", "os.getcwd"):
+            return _FIXED_PATHS.get(dotted, self._state.cwd)
+        if dotted in _SAME_PATHS:
+            return self._path(args[0]) if args else None
+        if dotted in _PATHS or dotted == "os.path.join":
             return "/".join(self._path(arg) or DYNAMIC for arg in args) if args else "."
         if isinstance(func, ast.Attribute) and func.attr in ("resolve", "expanduser", "absolute", "joinpath"):
             head = self._path(func.value)
@@ -281,20 +266,22 @@ class _Code(ast.NodeVisitor):
         if isinstance(first, ast.List | ast.Tuple):
             self._shell.run([self._text(item) or DYNAMIC for item in first.elts], self._state.copy(), None)
             return
-        if SHELLS[dotted] == "words" and first is not None:
+        if dotted in self._known.execs and first is not None:
             self._shell.run([self._text(item) or DYNAMIC for item in node.args], self._state.copy(), None)
             return
         self._shell.text(self._text(first) or DYNAMIC, self._state.copy(), None)
 
     def _open(self, dotted: str, node: ast.Call) -> None:
-        mode_node = node.args[1] if len(node.args) > 1 else next((k.value for k in node.keywords if k.arg == "mode"), None)
+        mode_node = (
+            node.args[1] if len(node.args) > 1 else next((k.value for k in node.keywords if k.arg == "mode"), None)
+        )
         mode = "r" if mode_node is None else (self._text(mode_node) or "w")
         if dotted == "os.open" or set(mode) & set("wax+"):
             self._place(self._path(node.args[0]) if node.args else None, dotted, "writes a file")
 
     def _paths(self, dotted: str, node: ast.Call) -> None:
         """A function that changes the files that some of its arguments name."""
-        for number in FILES[dotted]:
+        for number in self._known.files[dotted]:
             if number < len(node.args):
                 self._place(self._path(node.args[number]), dotted, "changes files")
 
@@ -304,9 +291,9 @@ class _Code(ast.NodeVisitor):
             mode = self._text(node.args[0]) if node.args else "r"
             if set(mode or "w") & set("wax+") and self._path(func.value) is not None:
                 self._place(self._path(func.value), "open", "writes a file")
-        elif func.attr in PATH_METHODS:
+        elif func.attr in self._known.path_methods or func.attr in self._known.maybe_path_methods:
             path = self._path(func.value)
-            if path is not None or PATH_METHODS[func.attr]:
+            if path is not None or func.attr in self._known.path_methods:
                 self._place(path, func.attr, "changes files")
             if path is not None and func.attr in ("rename", "replace") and node.args:
                 self._place(self._path(node.args[0]), func.attr, "changes files")
@@ -318,5 +305,3 @@ class _Code(ast.NodeVisitor):
             self._files.read(text, None)
         else:
             self._say("unknown", dotted, "runs what is only known then")
-
-

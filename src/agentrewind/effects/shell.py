@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agentrewind.effects import builtins, commands
-from agentrewind.effects.findings import Findings, TooMuch
+from agentrewind.effects.findings import DEEPEST, Findings, TooMuch
 from agentrewind.effects.grammar import parse, text_of
 from agentrewind.effects.places import DYNAMIC, Place
-from agentrewind.effects.words import State, Words, substitutions
+from agentrewind.effects.words import State, Words, joined
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -50,7 +50,6 @@ class Shell:
             "declaration_command": self._quiet,
             "unset_command": self._quiet,
             "test_command": self._quiet,
-            "ERROR": self._unreadable,
         }
 
     # --- texts --------------------------------------------------------------------------------------------------------
@@ -59,9 +58,9 @@ class Shell:
         self.findings.depth += 1
         try:
             self.findings.spend()
-            root = parse(text.replace(DYNAMIC, "${_}"))
-            if root is None:
-                raise TooMuch
+            root = parse(text.replace(DYNAMIC, "${_}"), self.findings.longest)
+            if root.has_error:
+                self.findings.say("unknown", [text], "can't be read as a shell command in full")
             return self._children(root, state, stdin)
         finally:
             self.findings.depth -= 1
@@ -69,6 +68,12 @@ class Shell:
     def file(self, path: str, state: State) -> str | None:
         absolute = self.place.absolute(path, state.cwd)
         return self._written[absolute] if absolute in self._written else self.place.read(path, state.cwd)
+
+    def data(self, path: str, state: State) -> str | None:
+        text = self.file(path, state)
+        if text is not None:
+            self.findings.hide(text)
+        return text
 
     def run(self, words: list[str], state: State, stdin: str | None) -> str | None:
         self.findings.spend()
@@ -78,15 +83,16 @@ class Shell:
         if ruled is not None:
             self.findings.add(ruled)
             return None
-        known = builtins.run(self, words, state, stdin)
-        return known.output if known is not None else commands.run(self, words, state, stdin)
+        with self.findings.undone_by(self._rules.undo_of_command(words)):
+            known = builtins.run(self, words, state, stdin)
+            return known.output if known is not None else commands.run(self, words, state, stdin)
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
     def _statement(self, node: Node, state: State, stdin: str | None) -> str | None:
         self.findings.depth += 1
         try:
-            if self.findings.depth > 4 * 24:
+            if self.findings.depth > DEEPEST:
                 raise TooMuch
             return self._kinds.get(node.type, self._other)(node, state, stdin)
         finally:
@@ -110,10 +116,6 @@ class Shell:
                 self._words.visit(child, state)
         return ""
 
-    def _unreadable(self, node: Node, state: State, stdin: str | None) -> str | None:
-        self.findings.say("unknown", [text_of(node)], "can't be read as a shell command")
-        return self._children(node, state, stdin)
-
     def _definition(self, node: Node, state: State, _stdin: str | None) -> str | None:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name is not None and body is not None:
@@ -135,7 +137,7 @@ class Shell:
         if variable is None or body is None:
             return self._children(node, state, stdin)
         for value in values[:LOOPS] or ([DYNAMIC] if not node.children_by_field_name("value") else []):
-            state.variables[text_of(variable)] = value
+            state.assign(text_of(variable), value)
             self._statement(body, state, stdin)
         if len(values) > LOOPS:
             state.variables[text_of(variable)] = DYNAMIC
@@ -149,11 +151,12 @@ class Shell:
         text = "" if value is None else self._words.value(value, state)
         adds = any(child.type == "+=" for child in node.children)
         known = state.variables.get(text_of(name), DYNAMIC) if adds else ""
-        state.variables[text_of(name)] = known + text
+        state.assign(text_of(name), known + text)
+        self.findings.learnt(text)
         return ""
 
     def _pipeline(self, node: Node, state: State, stdin: str | None) -> str | None:
-        return self._through([child for child in node.named_children], state, stdin)
+        return self._through(node.named_children, state, stdin)
 
     def _through(self, stages: Sequence[Node], state: State, stdin: str | None) -> str | None:
         for stage in stages:
@@ -188,7 +191,7 @@ class Shell:
             return "".join(self._words.value(child, state) for child in node.named_children) + "\n"
         if node.type == "file_redirect" and any(child.type == "<" for child in node.children):
             target = node.child_by_field_name("destination")
-            return None if target is None else self.file(self._words.value(target, state), state)
+            return None if target is None else self.data(self._words.value(target, state), state)
         return stdin
 
     def _heredoc(self, node: Node, state: State) -> str | None:
@@ -203,9 +206,12 @@ class Shell:
         at = 0
         for child in body.named_children:
             if child.type != "heredoc_content":
-                parts += [raw[at : child.start_byte - offset].decode("utf-8", "replace"), self._words.value(child, state)]
+                parts += [
+                    raw[at : child.start_byte - offset].decode("utf-8", "replace"),
+                    self._words.value(child, state),
+                ]
                 at = child.end_byte - offset
-        return "".join([*parts, raw[at:].decode("utf-8", "replace")])
+        return joined([*parts, raw[at:].decode("utf-8", "replace")])
 
     def _output(self, node: Node, state: State, output: str | None) -> str | None:
         if node.type == "heredoc_redirect":
@@ -227,7 +233,8 @@ class Shell:
         self.findings.place(self.place.where(path, state.cwd), [sign, path], "writes a file")
         absolute = self.place.absolute(path, state.cwd)
         if absolute is not None and output is not None and DYNAMIC not in absolute:
-            self._written[absolute] = (self._written.get(absolute, "") if ">>" in sign else "") + output
+            before = self._written.get(absolute, "") if ">>" in sign else ""
+            self._written[absolute] = joined([before, output])
 
     def _behind_heredoc(self, node: Node, state: State, output: str | None) -> str | None:
         """What stands on the line of a here-document after it: redirections, a pipeline, the rest of a list."""
@@ -265,7 +272,4 @@ class Shell:
 
 
 def _joined(outputs: Sequence[str | None]) -> str | None:
-    return None if any(output is None for output in outputs) else "".join(output or "" for output in outputs)
-
-
-__all__ = ["Shell", "substitutions"]
+    return None if any(output is None for output in outputs) else joined([output or "" for output in outputs])

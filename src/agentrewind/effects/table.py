@@ -68,10 +68,13 @@ class Program:
 
 
 _FLAGS = (
-    "reads http remote database clones passes scripts runs_package wraps assigns joined feeds finds"
-    " does writes other bare interpreter build skip"
-).split()
-_LISTS = "values write_options into in_place assigned moves verbs sends method gets text runs".split()
+    "reads", "http", "remote", "database", "clones", "passes", "scripts", "runs_package", "wraps", "assigns", "joined",
+    "feeds", "finds", "does", "writes", "other", "bare", "interpreter", "build", "skip",
+)  # fmt: skip
+_LISTS = (
+    "values", "write_options", "into", "in_place", "assigned", "moves", "verbs", "sends", "method", "gets", "text",
+    "runs",
+)  # fmt: skip
 
 
 @functools.cache

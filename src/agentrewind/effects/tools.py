@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from agentrewind.core.codec import Json
-from agentrewind.core.effects import Effect
 from agentrewind.effects import code
-from agentrewind.effects.findings import Findings
 from agentrewind.effects.places import DYNAMIC
 from agentrewind.effects.shell import Shell
 from agentrewind.effects.words import State
@@ -136,12 +134,3 @@ def _said(name: str, arguments: Json) -> str:
         return f"{name} {json.dumps(arguments, ensure_ascii=False)}"
     except (TypeError, ValueError, RecursionError):
         return name
-
-
-def classified(shell: Shell, name: str, arguments: Json, state: State) -> list[Effect]:
-    """The effects of a call, `read` where nothing was found."""
-    read(shell, name, arguments, state)
-    return shell.findings.effects
-
-
-__all__ = ["Findings", "classified", "known", "read", "tools"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,9 @@ Substitute = Callable[["Node", "State"], str | None]
 
 _SPLITS = frozenset({"simple_expansion", "expansion", "command_substitution"})
 _DEFAULTS = frozenset({":-", "-", ":=", "="})
+LONGEST_VALUE = 4096
+"""Characters of a variable's value; a longer one counts as unknown, so that values can't grow without end."""
+LONGEST_WORD = 1 << 20
 _ESCAPED_IN_QUOTES = '"\\$`\n'
 
 
@@ -37,11 +40,12 @@ class State:
     stack: tuple[str | None, ...] = ()
     """Of `pushd`."""
 
+    def assign(self, name: str, value: str) -> None:
+        self.variables[name] = value if len(value) <= LONGEST_VALUE else DYNAMIC
+
     def copy(self) -> State:
         """For a subshell: what it changes ends with it."""
-        return replace(
-            self, variables=dict(self.variables), aliases=dict(self.aliases), functions=dict(self.functions)
-        )
+        return replace(self, variables=dict(self.variables), aliases=dict(self.aliases), functions=dict(self.functions))
 
 
 class Words:
@@ -65,33 +69,36 @@ class Words:
 
     def value(self, node: Node, state: State) -> str:
         """A node as one text, with `DYNAMIC` for what can't be known."""
+        text = text_of(node)
         match node.type:
-            case "word" | "extglob_pattern" | "regex" | "variable_name" | "special_variable_name":
-                return self._tilde(_unescaped(text_of(node)))
-            case "raw_string":
-                return text_of(node)[1:-1]
-            case "ansi_c_string":
-                return _ansi(text_of(node)[2:-1])
-            case "string" | "translated_string":
-                return self._string(node, state)
-            case "number":
-                return text_of(node)
-            case "concatenation":
-                return self._concatenation(node, state)
+            case "word" | "extglob_pattern" | "regex" | "variable_name" | "special_variable_name" | "number":
+                return self._tilde(_unescaped(text))
+            case "raw_string" | "ansi_c_string":
+                return text[1:-1] if node.type == "raw_string" else _ansi(text[2:-1])
             case "simple_expansion":
-                return self._variable(text_of(node)[1:], state)
-            case "expansion":
-                return self._expansion(node, state)
-            case "command_substitution":
-                return self._output(node, state)
-            case "process_substitution":
-                self._substitute(node, state)
-                return "/dev/fd/63"
-            case "array":
-                return " ".join(self.value(child, state) for child in node.named_children)
+                return self._variable(text[1:], state)
             case _:
-                self.visit(node, state)
-                return DYNAMIC
+                return self._compound(node, state)
+
+    def _compound(self, node: Node, state: State) -> str:
+        """A node with others in it."""
+        kinds: dict[str, Callable[[Node, State], str]] = {
+            "string": self._string,
+            "translated_string": self._string,
+            "concatenation": self._concatenation,
+            "expansion": self._expansion,
+            "command_substitution": self._output,
+            "process_substitution": self._piped,
+            "array": lambda array, at: joined([self.value(child, at) + " " for child in array.named_children]),
+        }
+        if node.type in kinds:
+            return kinds[node.type](node, state)
+        self.visit(node, state)
+        return DYNAMIC
+
+    def _piped(self, node: Node, state: State) -> str:
+        self._substitute(node, state)
+        return "/dev/fd/63"
 
     def visit(self, node: Node, state: State) -> None:
         """Evaluate the substitutions below a node whose own value doesn't matter."""
@@ -109,7 +116,7 @@ class Words:
 
     def _concatenation(self, node: Node, state: State) -> str:
         parts = [self.value(child, state) for child in node.named_children]
-        text = "".join(parts)
+        text = joined(parts)
         return text if "{" not in text else text.split("{", 1)[0] + DYNAMIC if "," in text else text
 
     def _string(self, node: Node, state: State) -> str:
@@ -126,7 +133,7 @@ class Words:
             parts.append(_in_quotes(child.text or b"") if literal else self.value(child, state))
             at = child.end_byte - start
         parts.append(_in_quotes(raw[at:end]))
-        return "".join(parts)
+        return joined(parts)
 
     def _expansion(self, node: Node, state: State) -> str:
         names = [child for child in node.named_children if child.type in ("variable_name", "special_variable_name")]
@@ -165,6 +172,11 @@ class Words:
         if state.arguments is None:
             return DYNAMIC
         return state.arguments[number - 1] if number <= len(state.arguments) else ""
+
+
+def joined(parts: Sequence[str]) -> str:
+    """The parts as one text; unknown where that would be very long."""
+    return DYNAMIC if sum(map(len, parts)) > LONGEST_WORD else "".join(parts)
 
 
 def substitutions(node: Node) -> Iterator[Node]:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (texts of files)
 """The corpus of commands, the workspace that they are read in, and how well a classifier does on them."""
 
 from __future__ import annotations
