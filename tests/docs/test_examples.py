@@ -150,6 +150,9 @@ class Bench:
     def _settings(self, text: str) -> None:
         """Settings of a workspace: they are read, and make a difference."""
         settings = self.base / "work/project/agentrewind.toml"
+        if "effects" in tomllib.loads(text):
+            self._rules(settings, text)
+            return
         before = self._process([str(PROGRAM), "paths", "project", "--json"])
         settings.write_text(text, encoding="utf-8")
         for names in tomllib.loads(text)["paths"].values():
@@ -162,6 +165,14 @@ class Bench:
         assert (before.returncode, after.returncode) == (0, 0), after.stderr
         shown = json.loads(after.stdout)
         assert all(shown[kind] != json.loads(before.stdout)[kind] for kind in tomllib.loads(text)["paths"])
+
+    def _rules(self, settings: Path, text: str) -> None:
+        settings.write_text(text, encoding="utf-8")
+        for rule in tomllib.loads(text)["effects"]["rule"]:
+            command = rule.get("command", "true").replace("*", "x")
+            done = self._process([str(PROGRAM), "effects", "--workspace", "project", "--json", command])
+            assert done.returncode == 0, done.stderr
+            assert "command" not in rule or '"source": "rule"' in done.stdout or rule["undo"] in done.stdout
 
     def _process(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
