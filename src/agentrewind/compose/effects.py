@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agentrewind.compose.places import user_home
-from agentrewind.compose.worlds import SETTINGS_FILE
+from agentrewind.compose.secret import SETTINGS_FILE
 from agentrewind.core.effects import Confinement
 from agentrewind.effects.classify import Classifier
 from agentrewind.effects.rules import Rules
