@@ -37,19 +37,19 @@ def is_sound(effects) -> bool:
     return bool(effects) and all(effect.what.isprintable() and len(effect.what) < 300 for effect in effects)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=TEXTS)
 def test_any_text_has_a_class(classifier, text):
     assert is_sound(classifier.command(text))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(name=st.sampled_from(["bash", "python", "Write", "apply_patch", "WebFetch", "x"]) | st.text(), value=VALUES)
 def test_any_call_has_a_class(classifier, name, value):
     assert is_sound(classifier.call(name, value))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(text=TEXTS)
 def test_what_stands_before_it_never_hides_a_push(classifier, text):
     """An unreadable text may leave the push unseen, but then it says that it couldn't be read."""

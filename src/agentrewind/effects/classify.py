@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from agentrewind.core.codec import Json
 from agentrewind.core.effects import Annotations, Confinement, Effect, Source
@@ -12,6 +12,7 @@ from agentrewind.effects.findings import shown
 from agentrewind.effects.places import Place
 from agentrewind.effects.reading import Reading
 from agentrewind.effects.rules import Rules
+from agentrewind.effects.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,13 @@ class Classifier:
         workspace: the directory that restores are of. home: that of the user.
         rules: the user's.
         confinement: what the sandbox keeps the agent's commands from.
+        worker: who reads the calls.
     """
 
     place: Place
-    rules: Rules = field(default_factory=Rules)
-    confinement: Confinement = field(default_factory=Confinement)
+    rules: Rules
+    confinement: Confinement
+    worker: Worker
 
     @classmethod
     def of(
@@ -36,7 +39,8 @@ class Classifier:
         confinement: Confinement = Confinement(),  # noqa: B008 (frozen)
         home: str | None = None,
     ) -> Classifier:
-        return cls(Place.of(os.fspath(workspace), home or os.path.expanduser("~")), rules, confinement)
+        place = Place.of(os.fspath(workspace), home or os.path.expanduser("~"))
+        return cls(place, rules, confinement, Worker(Reading(place, rules)))
 
     def command(self, text: str, cwd: str | None = None) -> tuple[Effect, ...]:
         """The effects of a shell text, as of a call of a shell tool."""
@@ -58,7 +62,7 @@ class Classifier:
         annotated = _annotated(annotations, said) if annotations is not None else None
         if annotated is not None:
             return [annotated]
-        return Reading(self.place, self.rules).effects(name, arguments, said) or [Effect("read", said)]
+        return self.worker.effects(name, arguments) or [Effect("read", said)]
 
     def _confined(self, effect: Effect) -> Effect:
         """What the sandbox makes impossible isn't an effect: the attempt fails in there."""

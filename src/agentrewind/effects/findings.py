@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agentrewind.core.effects import Effect, EffectClass
-from agentrewind.effects.grammar import SHORT
 from agentrewind.effects.places import DYNAMIC, Place, Where
 from agentrewind.effects.words import State
 
@@ -22,8 +21,8 @@ HIDDEN = 5
 MOST_HIDDEN = 200
 STEPS = 4000
 """How many commands of one text are looked at, those of loops and functions each time."""
-SECONDS = 1.0
-"""How long one call is read in this process."""
+SECONDS = 4.0
+"""How long one call is read; what was found until then counts."""
 DEEPEST = 96
 """How deep texts may lie in one another: substitutions, functions, scripts, make targets."""
 
@@ -47,12 +46,11 @@ class TooMuch(Exception):
 
 
 class Findings:
-    """The effects of one call, each once. `longest` is how much of one text is parsed."""
+    """The effects of one call, each once."""
 
-    def __init__(self, longest: int = SHORT, seconds: float = SECONDS) -> None:
+    def __init__(self) -> None:
         self.effects: list[Effect] = []
-        self.longest = longest
-        self._until = time.monotonic() + seconds
+        self._until = time.monotonic() + SECONDS
         self._steps = 0
         self._hidden: set[str] = set()
         self._in_files = 0

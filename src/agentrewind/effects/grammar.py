@@ -1,7 +1,6 @@
-"""The parser of shell commands: tree-sitter with the grammar of bash, loaded when the first command is parsed.
+"""The parser of shell commands: tree-sitter with the grammar of bash.
 
-It takes any text, but for some malformed ones its time grows with the square of their length, and it can't be stopped
-from within its process: texts that aren't short are parsed in one of their own (`aside`).
+It takes any text, but on some malformed ones it takes very long or brings its process down: for the `worker` only.
 """
 
 from __future__ import annotations
@@ -10,32 +9,32 @@ import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node
 
-SHORT = 2000
-"""Bytes of a text that is parsed in any case within a fraction of a second."""
 LONGEST = 1 << 20
 """Bytes of one text that is parsed at all."""
 
 
 class TooLong(Exception):
-    """The text is longer than may be parsed in this process."""
+    """The text is longer than may be parsed."""
 
 
 @functools.cache
-def _parser() -> Parser:
+def language() -> Language:
     import tree_sitter
     import tree_sitter_bash
 
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    return tree_sitter.Language(tree_sitter_bash.language())
 
 
-def parse(text: str, longest: int = SHORT) -> Node:
+def parse(text: str) -> Node:
     """The tree of a text, whatever it holds. Raises: TooLong."""
+    import tree_sitter
+
     data = text.encode("utf-8", "replace")
-    if len(data) > longest:
+    if len(data) > LONGEST:
         raise TooLong
-    return _parser().parse(data).root_node
+    return tree_sitter.Parser(language()).parse(data).root_node
 
 
 def text_of(node: Node) -> str:

@@ -1,4 +1,4 @@
-"""One call read from its name and arguments, here or aside, in bounded time."""
+"""One call read from its name and arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from agentrewind.core.codec import Json
 from agentrewind.core.effects import Effect
-from agentrewind.effects import aside, tools
+from agentrewind.effects import tools
 from agentrewind.effects.findings import Findings, TooMuch
 from agentrewind.effects.grammar import TooLong
 from agentrewind.effects.places import Place
@@ -22,27 +22,19 @@ class Reading:
     place: Place
     rules: Rules = field(default_factory=Rules)
 
-    def effects(self, name: str, arguments: Json, said: str) -> list[Effect]:
-        """What was found, with an unknown effect where not all could be read. Empty: it does nothing."""
+    def effects(self, name: str, arguments: Json) -> list[Effect]:
+        """What was found, with an unknown effect where not all could be read. Empty: it does nothing.
+
+        May take long or end the process (see `grammar`): for the worker.
+        """
         findings = Findings()
         try:
-            self.into(findings, name, arguments)
-        except TooLong:
-            return self._aside(name, arguments, said)
-        except (TooMuch, RecursionError):
-            findings.add(_too_much(said))
+            tools.read(Shell(self.place, findings, self.rules), name, arguments, State(cwd=self.place.workspace))
+        except (TooMuch, TooLong, RecursionError):
+            findings.add(unread(name))
         return findings.effects
 
-    def _aside(self, name: str, arguments: Json, said: str) -> list[Effect]:
-        try:
-            return aside.read_aside(self, name, arguments)
-        except TooMuch:
-            return [_too_much(said)]
 
-    def into(self, findings: Findings, name: str, arguments: Json) -> None:
-        """Raises: TooMuch, TooLong, RecursionError: it wasn't read to its end."""
-        tools.read(Shell(self.place, findings, self.rules), name, arguments, State(cwd=self.place.workspace))
-
-
-def _too_much(said: str) -> Effect:
-    return Effect("unknown", f"{said} (too long or too deep to be read to its end)")
+def unread(name: str) -> Effect:
+    """What is said of a call that isn't read to its end."""
+    return Effect("unknown", f"{name[:40]!r}: too long, too deep or too broken to be read to its end")

@@ -58,7 +58,7 @@ class Shell:
         self.findings.depth += 1
         try:
             self.findings.spend()
-            root = parse(text.replace(DYNAMIC, "${_}"), self.findings.longest)
+            root = parse(text.replace(DYNAMIC, "${_}"))
             if root.has_error:
                 self.findings.say("unknown", [text], "can't be read as a shell command in full")
             return self._children(root, state, stdin)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentrewind.core.effects import overall
-from agentrewind.effects.classify import Classifier
+from agentrewind.effects.places import Place
+from agentrewind.effects.reading import Reading
 
 FILES = {
     "scripts/publish.sh": '#!/bin/bash\nset -e\ncd "$(dirname "$0")/.."\nVERSION=${1:-next}\ngit push origin "$VERSION"\n',
@@ -77,8 +78,9 @@ class Scores:
         return "\n".join(lines)
 
 
-def scores(classifier: Classifier, found: list[Case]) -> Scores:
-    given = [(overall(classifier.command(case.command)), case) for case in found]
+def scores(root: Path, found: list[Case]) -> Scores:
+    reading = Reading(Place.of(str(root), "/home/dev"))  # in this process: none of these texts is hostile
+    given = [(overall(reading.effects("shell", {"command": case.command})), case) for case in found]
     return Scores(
         Counter(case.expected for case in found),
         Counter(kind for kind, _ in given),

@@ -16,7 +16,7 @@ from tests.unit.effects.corpus import Scores, cases, scores, workspace
 @pytest.fixture
 def scored(tmp_path, request) -> Scores:
     root = workspace(tmp_path)
-    found = scores(Classifier.of(root, home="/home/dev"), cases(request.param, root))
+    found = scores(root, cases(request.param, root))
     print(f"\n{request.param}\n{found.table()}")
     return found
 
