@@ -7,24 +7,32 @@ from pathlib import Path
 
 import pytest
 
+from agentrewind.core.world import SnapshotId
 from agentrewind.snapshots.backends.git import GitWorld
 from agentrewind.snapshots.backends.repository import why_not
 from agentrewind.testing.snapshots import SnapshotContract
+from tests.unit.snapshots.crafting import craft
+from tests.unit.snapshots.test_hostile_snapshots import HOSTILE
 
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 class TestGitWorld(SnapshotContract):
     crash_points = "snapshot.restore-"
+    before_writing = "snapshot.restore-file-opened"
+    reads_back = True
 
     def open_world(self, root: Path, store: Path) -> GitWorld:
         return GitWorld.open(root, store)
+
+    def hostile(self, store: Path) -> list[SnapshotId]:
+        return [craft(store / "ledger", state) for state in HOSTILE.values()]
 
     def damage(self, store: Path) -> None:
         for path in (store / "repository.git" / "objects").rglob("*"):
             path.chmod(0o700)  # git makes its objects read-only
         super().damage(store)
 
-    def test_modes_come_back_and_are_never_wider(self, root: Path) -> None:
+    def test_of_a_mode_git_keeps_one_bit(self, root: Path) -> None:
         """Of a mode git keeps one bit: the rest is said to be lost, and what is made anew is closed to others."""
         modes = {"secret": 0o600, "tool": 0o4755, "script": 0o755, "text": 0o644}
         for name, mode in modes.items():

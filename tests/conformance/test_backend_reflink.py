@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from agentrewind.core.world import SnapshotId
 from agentrewind.snapshots.backends.reflink import ReflinkWorld
 from agentrewind.testing.snapshots import SnapshotContract
 from tests.unit.backends.images import image
+from tests.unit.snapshots.crafting import craft
+from tests.unit.snapshots.test_hostile_snapshots import HOSTILE
 
 
 class TestReflinkWorld(SnapshotContract):
     crash_points = "snapshot.restore-"
+    before_writing = "snapshot.restore-file-opened"
+    reads_back = True
     kind = "xfs"
 
     @pytest.fixture
@@ -24,6 +29,9 @@ class TestReflinkWorld(SnapshotContract):
 
     def open_world(self, root: Path, store: Path) -> ReflinkWorld:
         return ReflinkWorld.open(root, store)
+
+    def hostile(self, store: Path) -> list[SnapshotId]:
+        return [craft(store / "ledger", state) for state in HOSTILE.values()]
 
 
 @pytest.mark.slow

@@ -192,6 +192,11 @@ class KeepsQuietAboutAttributes(Broken):
     capabilities = Capabilities(xattrs=False)
 
 
+class KeepsQuietAboutModes(Broken):
+    meant = "test_modes_come_back_and_are_never_wider"
+    capabilities = Capabilities(modes=False)
+
+
 class CanDoNothing(Broken):
     meant = "test_some_capability_is_declared"
     capabilities = Capabilities(*(False,) * len(fields(Capabilities)))
@@ -368,8 +373,8 @@ BROKEN = [
     ForgetsTimes, RoundsTimes, WritesThroughLinks, SavesNothingFirst, MakesUpSnapshots, RewritesEverything,
     ReplacesEverything, KnowsOneState, WidensModes, BreaksLinks, RehearsesInEarnest, TreatsBytesAsText,
     SharesTheWorkspace, SeesNoDifference, TrustsItself, SkipsNestedRepositories, DropsEmptyDirectories,
-    KeepsQuietAboutAttributes, CanDoNothing, ForgetsToFinish, ForgetsItsLabels, TrustsTheClock, OverwritesDrift,
-    KeepsWhatItWasToldNotTo, LosesDrift, SaysNothingOfDrift, RefusesToKeepDrift, BelievesEverything,
+    KeepsQuietAboutAttributes, KeepsQuietAboutModes, CanDoNothing, ForgetsToFinish, ForgetsItsLabels, TrustsTheClock,
+    OverwritesDrift, KeepsWhatItWasToldNotTo, LosesDrift, SaysNothingOfDrift, RefusesToKeepDrift, BelievesEverything,
     SkipsWhatItDoesNotLike, KeepsQuietAboutSockets, RemovesSockets, CountsNothing, MakesFilesOfPipes, FollowsLinks,
     TakesItsWordForIt, WritesUnderOpenFiles,
 ]  # fmt: skip

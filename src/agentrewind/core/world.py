@@ -137,6 +137,10 @@ class Verification:
 class Capabilities:
     """Declared by a backend; the conformance kit tests both answers."""
 
+    modes: bool = True
+    """All permission bits of files and directories; where absent, each path that loses some is named, and what is made
+    anew is open to nobody else.
+    """
     hard_links: bool = True
     xattrs: bool = True
     times_ns: bool = True

@@ -176,11 +176,13 @@ class SnapshotContract:
         assert _only(before, "kind", "target", "sha256") == _only(after, "kind", "target", "sha256")
 
     def test_modes_come_back_and_are_never_wider(self, root: Path) -> None:
-        (root / "secret").write_text("x")
-        (root / "secret").chmod(0o600)
-        (root / "tool").write_text("x")
-        (root / "tool").chmod(0o4755)
+        """Where they aren't declared, each that is lost is named, and what is made anew is open to nobody else."""
+        modes = {"secret": 0o600, "tool": 0o4755, "text": 0o644}
+        for name, mode in modes.items():
+            (root / name).write_text("x")
+            (root / name).chmod(mode)
         (root / "d").mkdir()
+        (root / "d" / "inside").write_text("x")
         (root / "d").chmod(0o1750)
 
         def damage() -> None:
@@ -188,8 +190,16 @@ class SnapshotContract:
             (root / "tool").chmod(0o644)
             (root / "d").chmod(0o777)
 
-        before, after, _ = self.round_trip(root, damage)
-        assert _only(before, "mode") == _only(after, "mode")
+        before, after, target = self.round_trip(root, damage)
+        with self.opened(root) as world:
+            declared = world.capabilities.modes
+        if declared:
+            assert _only(before, "mode") == _only(after, "mode")
+            return
+        named = {gap.path for gap in target.coverage.lossy}
+        assert {"secret", "tool", "d"} <= named
+        assert "text" not in named
+        assert stat.S_IMODE((root / "secret").stat().st_mode) & 0o077 == 0
 
     def test_what_was_made_since_is_gone_and_what_was_removed_is_back(self, root: Path) -> None:
         (root / ".gitignore").write_text("ignored\n")
@@ -594,18 +604,26 @@ class SnapshotContract:
         with self.opened(root) as world:
             target = world.snapshot()
             (root / "a").write_text("after the step.")
+            stored: list[bool] = []
             with (root / "a").open("r+b", buffering=0) as file:
 
                 def somebody_stores() -> None:
                     crashpoints.disarm()
                     file.write(b"the only copy..")
+                    stored.append(True)
 
                 crashpoints.arm(self.before_writing, somebody_stores)
                 try:
-                    with contextlib.suppress(AgentRewindError):
-                        world.restore(target.id)
+                    world.restore(target.id)
+                    refused = False
+                except AgentRewindError:
+                    refused = True
                 finally:
                     crashpoints.disarm()
+            if not stored:
+                assert refused, "it went past no such point"
+                assert (root / "a").read_text() == "after the step."
+                return
             found = [(root / "a").read_bytes()]
             for snapshot in world.snapshots():
                 world.restore(snapshot.id)

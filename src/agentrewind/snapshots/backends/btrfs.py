@@ -10,7 +10,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, ClassVar
 
-from agentrewind.core.errors import RestoreInterrupted, RestoreRefused, UsageError, WorkspaceRefused
+from agentrewind.core.errors import RestoreInterrupted, RestoreRefused, SnapshotDamaged, UsageError, WorkspaceRefused
 from agentrewind.core.world import Capabilities, Gap, SnapshotId
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.backends import inside, subvolumes
@@ -131,12 +131,19 @@ class BtrfsWorld(SwitchedWorld):
 
     @contextlib.contextmanager
     def _stored(self, name: SnapshotId) -> Iterator[int]:
-        with _opened(self._states / name) as fd:
+        with _opened(self._subvolume(name)) as fd:
             yield fd
+
+    def _subvolume(self, name: SnapshotId) -> Path:
+        """Raises: SnapshotDamaged: it is gone."""
+        path = self._states / name
+        if not path.is_dir():
+            raise SnapshotDamaged(f"Snapshot {name} has no subvolume any more ({path}). Nothing was touched.")
+        return path
 
     @contextlib.contextmanager
     def _prepared(self, name: SnapshotId) -> Iterator[int]:
-        subvolumes.snapshot(self._states / name, self._aside, read_only=False)
+        subvolumes.snapshot(self._subvolume(name), self._aside, read_only=False)
         try:
             with _opened(self._aside) as fd:
                 yield fd

@@ -55,8 +55,8 @@ class GitWorld(PassWorld):
     rules: ClassVar[PathRules] = RULES
     rules_digest: ClassVar[str] = RULES.digest
     capabilities = Capabilities(
-        hard_links=False, xattrs=False, times_ns=False, sparse=False, owners=False, empty_directories=False,
-        nested_repositories=False, private_paths=False,
+        modes=False, hard_links=False, xattrs=False, times_ns=False, sparse=False, owners=False,
+        empty_directories=False, nested_repositories=False, private_paths=False,
     )  # fmt: skip
 
     def __init__(self, root: Path, store: Path, lease: Lease) -> None:

@@ -31,6 +31,7 @@ from agentrewind.snapshots.intent import clear_intent, read_intent
 from agentrewind.snapshots.lease import Lease
 from agentrewind.snapshots.packs import FULL
 from agentrewind.snapshots.store import Store, new_id, write_whole
+from agentrewind.snapshots.vetting import vet
 
 if TYPE_CHECKING:
     from agentrewind.snapshots.manifests import Delta, Manifest
@@ -242,9 +243,15 @@ class LedgerWorld(ABC):
                 f"Snapshot {name} is incomplete: {gap.path!r} {gap.why}. Nothing was touched. Accept an incomplete"
                 " restore to leave such paths as they are."
             )
+        self._refuse_hostile(name)
         if dry_run:
             return self._rehearse(name)
         return self._bring_back(name, accept_incomplete=accept_incomplete)
+
+    def _refuse_hostile(self, name: SnapshotId) -> None:
+        """Raises: SnapshotDamaged: no scan of ours can have seen such a state; nothing was touched."""
+        state = self._ledger.state(name)
+        vet(state, state, name)
 
     @abstractmethod
     def _rehearse(self, name: SnapshotId) -> RestoreReport: ...
@@ -268,6 +275,7 @@ class LedgerWorld(ABC):
         found = read_intent(self._directory)
         if found is None:
             return None
+        self._refuse_hostile(found.pending.target)
         report = self._bring_back(found.pending.target, accept_incomplete=found.accept_incomplete)
         clear_intent(self._directory)
         return report

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from agentrewind.core.codec import canonical
 from agentrewind.core.crashpoints import named, reach
-from agentrewind.core.errors import Busy, RestoreRefused, UsageError, WorkspaceRefused
+from agentrewind.core.errors import Busy, RestoreRefused, SnapshotDamaged, UsageError, WorkspaceRefused
 from agentrewind.core.world import Capabilities, Gap, SnapshotId
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.backends import inside, mounts
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 DEPTH = 100
 """Layers above the base before they are squashed; the kernel takes 500, and a mount takes longer with each."""
+_LAYER = re.compile("[0-9a-f]{16}")
 _SOURCE = "agentrewind:"
 _LINKED = "one of several names of a file: a write through one of them parts it from the others"
 _LAYER_MADE = named("backend.overlay-layer-made")
@@ -322,7 +324,14 @@ class OverlayWorld(SwitchedWorld):
         return self._shown()[0]
 
     def _stack_of(self, name: SnapshotId) -> Stack:
-        return Stack(tuple(json.loads((self._stacks / name).read_bytes())), name)
+        """Raises: SnapshotDamaged: nobody can tell any more which layers it is."""
+        try:
+            lower = tuple(map(str, json.loads((self._stacks / name).read_bytes())))
+        except (OSError, ValueError, TypeError) as error:
+            raise SnapshotDamaged(f"Snapshot {name} lacks its list of layers. Nothing was touched.") from error
+        if not all(_LAYER.fullmatch(layer) and (self._layers / layer).is_dir() for layer in lower):
+            raise SnapshotDamaged(f"Snapshot {name} names layers that aren't there. Nothing was touched.")
+        return Stack(lower, name)
 
     @contextlib.contextmanager
     def _stored(self, name: SnapshotId) -> Iterator[int]:

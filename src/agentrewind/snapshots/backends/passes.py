@@ -26,6 +26,7 @@ from agentrewind.snapshots.packs import FULL, ObjectDamaged, ObjectMissing
 from agentrewind.snapshots.plan import Plan, compared, plan
 from agentrewind.snapshots.reading import HashingSink, is_zero, signature, take_file
 from agentrewind.snapshots.restore import Outcome, Pass
+from agentrewind.snapshots.saved import at_stake
 from agentrewind.snapshots.scan import Scan, Seen
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class PassWorld(LedgerWorld):
         done = _Done(name, accept_incomplete=accept_incomplete)
         for _ in range(PASSES):
             saved = self._save(f"before restoring {name[:12]}").id
-            done.live = done.live or saved
+            done.live, done.saved = done.live or saved, saved
             reach(_LIVE_SAVED)
             todo, target = self._planned(name)
             if todo.unsaved and not accept_incomplete:
@@ -201,6 +202,7 @@ class PassWorld(LedgerWorld):
         with self._contents(name, target) as contents, self._root() as root:
             contents.check(todo.files, name)
             refuse_foreseeable(root, todo, self._known, contents)
+            self._refuse_unreadable(done, todo)
             goal = self._filled(root, name, target, todo)
             todo.files[:] = [replace(step, data=goal[step.paths[0]]) for step in todo.files]
             self.sync()
@@ -214,6 +216,14 @@ class PassWorld(LedgerWorld):
             self._brought_back(root, todo, contents)
         reach(_APPLIED)
         return outcome.conflicts or self._verify(done)
+
+    def _refuse_unreadable(self, done: _Done, todo: Plan) -> None:
+        """Raises: RestoreRefused, RestoreInterrupted: what is to be overwritten or removed can't be read back."""
+        live = self._ledger.state(done.saved)
+        with self._contents(done.saved, live) as kept:
+            for path in at_stake(todo, live):
+                if e.kind_of(live.get(path)) == e.FILE and (why := _why_not_whole(kept, live[path])):
+                    raise self._stopped(done, f"what stands at {path!r} is saved, but can't be read back ({why})")
 
     def _verify(self, done: _Done) -> list[Gap]:
         """Look at everything again: what still differs, but for what is reported as lossy."""
@@ -273,6 +283,8 @@ class _Done:
         self.name = name
         self.accept_incomplete = accept_incomplete
         self.live: SnapshotId | None = None
+        self.saved = name
+        """The present as the last pass found it; the target before any has."""
         self.begun = False
         self.acts: dict[str, Act] = {}
         self.drift: list[Gap] = []

@@ -84,6 +84,7 @@ class SwitchedWorld(LedgerWorld):
         self._refuse_mounts(live, target)
         with self._prepared(name) as tree:
             self._refuse_damaged(tree, name, acts)
+            self._refuse_unreadable(saved, acts)
             self.sync()
             write_intent(self._directory, Pending(name, saved), accept_incomplete=accept_incomplete)
             try:
@@ -103,6 +104,18 @@ class SwitchedWorld(LedgerWorld):
             raise SnapshotDamaged(
                 f"Snapshot {name} can't be brought back: {'; '.join(f'{gap.path!r} {gap.why}' for gap in wrong[:10])}."
                 " Nothing was touched."
+            )
+
+    def _refuse_unreadable(self, saved: SnapshotId, acts: tuple[Act, ...]) -> None:
+        """Raises: RestoreRefused: what is to go can't be read back as it is; nothing was touched."""
+        live = self._ledger.state(saved)
+        paths = [act.path for act in acts if e.kind_of(live.get(act.path)) == e.FILE]
+        with self._stored(saved) as tree:
+            wrong = not_as_recorded(tree, live, paths, HashingSink(self._ledger.keys))
+        if wrong:
+            raise RestoreRefused(
+                f"What is there now is saved, but can't be read back: {wrong[0].path!r} {wrong[0].why}. Nothing was"
+                " touched."
             )
 
     @staticmethod
