@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -78,3 +79,33 @@ def test_the_mark_finds_an_orphan_of_a_dead_run_and_nobody_else() -> None:
     finally:
         other.kill()
         other.wait()
+
+
+STAYS = "#include <unistd.h>\nint main(void) { if (setuid(0)) return 1; sleep(600); return 0; }\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0 or shutil.which("gcc") is None, reason="needs root, to make what a user can't end")
+def test_a_process_that_its_user_may_not_end_is_named_as_alive(tmp_path):
+    program = tmp_path / "stays"
+    (tmp_path / "stays.c").write_text(STAYS)
+    subprocess.run(["gcc", "-o", str(program), str(tmp_path / "stays.c")], check=True)
+    program.chmod(0o4755)
+    tmp_path.chmod(0o755)
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:  # as somebody else: what is needed is imported already
+        os.chdir(tmp_path)
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        child = subprocess.Popen(["./stays"])
+        time.sleep(0.3)
+        ended, alive = end_all(lambda: descendants(os.getpid()))
+        os.write(writing, f"{len(ended)} {alive[0]} {child.pid}".encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as file:
+        ended, named, command, expected = file.read().split()
+    os.waitpid(pid, 0)
+    os.kill(int(expected), signal.SIGKILL)
+    assert (ended, named, command) == ("0", expected, "(./stays)")

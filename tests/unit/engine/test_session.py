@@ -16,6 +16,7 @@ from agentrewind.core.records import Judged, RewindGivenUp, RewindRejected, Rewo
 from agentrewind.core.strategy import GoOn
 from agentrewind.core.wire import WireReply
 from agentrewind.dialects.openai_chat import OpenAIChat
+from agentrewind.engine.processes import Process
 from agentrewind.engine.session import Session
 from tests.unit.engine.wire import PATH, SHELL, Harness, Provider, answer
 from tests.unit.engine.worlds import MemoryLog, MemoryWorld
@@ -442,6 +443,19 @@ def test_only_what_was_started_after_the_target_is_ended(tmp_path) -> None:
         for child in children:
             child.kill()
             child.wait()
+
+
+def test_a_rewind_that_leaves_a_process_alive_is_refused_with_its_number_and_words() -> None:
+    stays = Process(4711, 1, 5, zombie=False, command="postgres -D data")
+    rig = Rig([shell(1), shell(2), commit("rec_000001"), say("done")], end_processes=lambda _: ([], [stays]))
+    for _ in range(3):
+        rig.step()
+    assert rig.events(Rewound) == []
+    assert len(rig.events(RewindGivenUp)) == 1
+    told = rig.last[-1]["content"]
+    assert "4711 (postgres -D data)" in told
+    assert "not made" in told
+    assert rig.world.files["a"] == "2"
 
 
 def test_a_server_that_was_there_before_may_go_on_making_children(tmp_path) -> None:

@@ -1,0 +1,157 @@
+"""What an abandoned branch left running is gone after the rewind, and nobody else's process is touched."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from agentrewind.core.records import Rewound
+from agentrewind.integrations.sandbox import probe
+from agentrewind.journal.reader import read_run
+from agentrewind.testing.scripted import Request, ScriptedModel, Step, call, say
+from tests.e2e.test_cli_run import Place, place
+
+EARLY = (
+    "(setsid nohup sh -c 'while :; do date >> early.log; sleep 0.1; done' >/dev/null 2>&1 & echo $! > early.pid);"
+    " sleep 0.3"
+)
+SERVER = "python3 -m http.server -b 127.0.0.1 0 >server.log 2>&1 & echo $! > server.pid"
+WRITER = "(setsid nohup sh -c 'while :; do date >> late.log; sleep 0.05; done' >/dev/null 2>&1 & echo $! > late.pid)"
+LATE = f"{SERVER}; {WRITER}; sleep 0.5; cat server.pid late.pid"
+AFTER = (
+    "sleep 0.5; ls; kill -0 $(cat early.pid) && echo the early one is alive; wc -l < early.log; sleep 0.4;"
+    " wc -l < early.log; for pid in PIDS; do case $(ps -o stat= -p $pid) in ''|Z*) ;; *) echo $pid is alive;; esac; done;"
+    " echo looked"
+)
+PIDS: list[str] = []
+"""Those of the abandoned branch, as they are seen where it ran."""
+NOTE = "Starting the server was wrong."
+
+
+@pytest.fixture
+def here(tmp_path):
+    with place(tmp_path) as made:
+        yield made
+
+
+def script(request: Request) -> Step:
+    if request.says("[agentrewind]"):
+        if request.says("looked"):
+            return say("Done.")
+        return call("shell", {"command": AFTER.replace("PIDS", " ".join(PIDS))})
+    results = request.results
+    if not results:
+        return call("shell", {"command": EARLY})
+    if len(results) == 1:
+        return call("shell", {"command": LATE})
+    if len(results) == 2:
+        PIDS[:] = re.findall(r"^(\d+)$", results[-1], re.MULTILINE)
+        return call("backtrack_candidates", {"reason": "the server"})
+    uid = re.search(r"(rec_\d+)[^\n]*http.server", results[-1])
+    assert uid, results[-1]
+    return call("backtrack_commit", {"record_uid": uid[1], "memory_summary": NOTE})
+
+
+def editor(workspace: Path) -> subprocess.Popen[bytes]:
+    """A program of the user's, in the workspace, with a file of it open: no descendant of any run."""
+    return subprocess.Popen(["sh", "-c", "exec 5<a.txt; exec sleep 600"], cwd=workspace, start_new_session=True)
+
+
+def run(here: Place, *options: str) -> tuple[subprocess.CompletedProcess[str], list[dict]]:
+    with ScriptedModel(script) as model:
+        done = here.run(model.base_url, *options)
+        return done, list(model.requests)
+
+
+def told_after(requests: list[dict]) -> str:
+    return [message["content"] for message in requests[-1]["messages"] if message["role"] == "tool"][-1]
+
+
+def ended(here: Place) -> list[str]:
+    run_dir = next((here.home / "runs").iterdir())
+    moves = [event for event in read_run(run_dir).events if isinstance(event, Rewound)]
+    assert len(moves) == 1
+    return list(moves[0].ended_processes)
+
+
+def check_workspace(here: Place, after: str) -> None:
+    names = after.split("\n")
+    assert "early.pid" in names
+    for name in ("late.log", "late.pid", "server.log", "server.pid"):
+        assert name not in names, "the files of the abandoned branch are gone, and nobody writes them again"
+    assert "is alive" not in after.replace("the early one is alive", ""), after
+    assert not (here.workspace / "late.log").exists()
+
+
+def grows(after: str) -> bool:
+    counts = [int(line) for line in after.split("\n") if re.fullmatch(r"\d+", line.strip())]
+    return counts[-1] > counts[-2]
+
+
+def test_without_a_sandbox_a_server_and_a_daemon_of_the_abandoned_branch_are_gone_and_no_one_else(here):
+    theirs = editor(here.workspace)
+    early = 0
+    try:
+        done, requests = run(here, "--sandbox", "none")
+        early = int((here.workspace / "early.pid").read_text())
+        assert done.returncode == 0, done.stderr
+        after = told_after(requests)
+        check_workspace(here, after)
+        assert "the early one is alive" in after
+        assert grows(after)
+        listed = ended(here)
+        assert any("http.server" in text for text in listed)
+        assert any("late.log" in text for text in listed)
+        assert not any("early.log" in text for text in listed)
+        assert theirs.poll() is None, "the editor of the user is alive"
+        assert os.path.exists(f"/proc/{early}")
+    finally:
+        theirs.kill()
+        theirs.wait()
+        if early:
+            os.kill(early, 9)
+
+
+@pytest.mark.skipif(not probe.bubblewrap().works, reason=f"no sandbox here: {probe.bubblewrap().what}")
+@pytest.mark.parametrize("mode", ["in-place", "fresh"])
+def test_in_the_sandbox_of_a_session_too(here, mode):
+    theirs = editor(here.workspace)
+    try:
+        done, requests = run(here, "--sandbox", "session", "--mode", mode)
+        assert done.returncode == 0, done.stderr
+        after = told_after(requests)
+        check_workspace(here, after)
+        assert "the early one is alive" in after
+        assert grows(after)
+        listed = ended(here)
+        assert any("http.server" in text for text in listed)
+        assert any("late.log" in text for text in listed)
+        assert not any("early.log" in text or "bwrap" in text or "inside" in text for text in listed), listed
+        assert theirs.poll() is None, "the editor of the user is alive"
+    finally:
+        theirs.kill()
+        theirs.wait()
+    time.sleep(0.1)
+    log = (here.workspace / "early.log").read_bytes()
+    time.sleep(0.3)
+    assert (here.workspace / "early.log").read_bytes() == log, "with the run its sandbox has ended"
+
+
+@pytest.mark.skipif(not probe.bubblewrap().works, reason=f"no sandbox here: {probe.bubblewrap().what}")
+def test_in_a_sandbox_for_each_command_nothing_outlives_it_anyway(here):
+    theirs = editor(here.workspace)
+    try:
+        done, requests = run(here, "--sandbox", "bwrap")
+        assert done.returncode == 0, done.stderr
+        check_workspace(here, told_after(requests))
+        assert "the early one is alive" not in told_after(requests)
+        assert ended(here) == []
+        assert theirs.poll() is None, "the editor of the user is alive"
+    finally:
+        theirs.kill()
+        theirs.wait()
