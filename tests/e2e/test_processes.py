@@ -25,7 +25,8 @@ WRITER = "(setsid nohup sh -c 'while :; do date >> late.log; sleep 0.05; done' >
 LATE = f"{SERVER}; {WRITER}; sleep 0.5; cat server.pid late.pid"
 AFTER = (
     "sleep 0.5; ls; kill -0 $(cat early.pid) && echo the early one is alive; wc -l < early.log; sleep 0.4;"
-    " wc -l < early.log; for pid in PIDS; do case $(ps -o stat= -p $pid) in ''|Z*) ;; *) echo $pid is alive;; esac; done;"
+    " wc -l < early.log;"
+    " for pid in PIDS; do case $(ps -o stat= -p $pid) in ''|Z*) ;; *) echo $pid is alive;; esac; done;"
     " echo looked"
 )
 PIDS: list[str] = []

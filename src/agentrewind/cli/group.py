@@ -9,6 +9,7 @@ import click
 from agentrewind import __version__
 
 COMMANDS = {
+    "doctor": "Try what agentrewind stands on here, and say what to do where something is wrong.",
     "demo": "See a run go wrong, go back and succeed: no key, no network.",
     "run": "Run an agent on a task, with every step recoverable.",
     "exec": "Run any agent program, with every step recoverable.",

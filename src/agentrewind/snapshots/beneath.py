@@ -17,6 +17,13 @@ from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _SYS_OPENAT2 = 437
+
+
+def has_openat2() -> bool:
+    """Whether the kernel resolves paths beneath a directory for us."""
+    return _OPENAT2
+
+
 _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 0x04, 0x08
 _RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2
 _FALLOC_KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02

@@ -1,0 +1,20 @@
+"""What works on this machine, tried piece by piece: for `agentrewind doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from agentrewind.compose.doctor import agents, sandbox, storage
+from agentrewind.compose.doctor.finding import Finding
+from agentrewind.compose.home import Home
+
+__all__ = ["Finding", "examined"]
+
+
+def examined(home: Home, workspace: Path, environ: Mapping[str, str]) -> list[Finding]:
+    """Everything, in the order in which a person should look at it.
+
+    Makes nothing but the home, and reaches no network.
+    """
+    return [*sandbox.findings(), *storage.findings(home, workspace), *agents.findings(environ)]
