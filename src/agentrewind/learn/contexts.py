@@ -34,7 +34,7 @@ class BranchView:
     """All that a reflection is told of the branch that is about to be abandoned."""
 
     trigger: str
-    """`asked`, `failed`, or `allowance`."""
+    """`asked`, `failed`, `allowance`; or `review`, where an assistant looks for an error and may find none."""
     source: int
     target: int | None
     """Known where the policy asked for it, else it is to be chosen below `source`."""

@@ -14,6 +14,7 @@ from agentrewind.core.codec import to_plain
 from agentrewind.core.environment import Branch, IllegalAction
 from agentrewind.learn.answers import Asked, decision, reflection
 from agentrewind.learn.contexts import BranchView, View
+from agentrewind.learn.methods import RETROSPECTIVE, Method
 from agentrewind.learn.rules import Rules
 from agentrewind.learn.trial import Call, Context, Kind, Output, Recovery, Segment, Trial
 from agentrewind.learn.worlds import World
@@ -48,8 +49,9 @@ class _Point:
 class _Run:
     """The state of a trial while it is being made."""
 
-    def __init__(self, world: World, rules: Rules) -> None:
+    def __init__(self, world: World, rules: Rules, method: Method) -> None:
         self.world = world
+        self.method = method
         self.rules = rules
         self.environment = world.environment
         observation = self.environment.reset()
@@ -71,9 +73,15 @@ class _Run:
     def k(self) -> int:
         return len(self.points) - 1
 
+    @property
+    def may_ask(self) -> bool:
+        """Whether the policy itself may ask for a way back; where an assistant looks for errors, that one does."""
+        method = self.method
+        return self.proactive < self.rules.proactive and not method.restarts and not method.assistant
+
     def view(self) -> View:
         point, rules = self.points[-1], self.rules
-        targets = tuple(range(self.k)) if self.proactive < rules.proactive else ()
+        targets = tuple(range(self.k)) if self.may_ask else ()
         commands = tuple(map(self.world.write, self.environment.actions()))
         return View(
             point.observation, self.k, targets, len(self.calls), rules.calls, point.spent, rules.allowance, commands
@@ -98,12 +106,12 @@ class _Run:
             self.open.append(call)
 
 
-def trial(world: World, rules: Rules) -> Asking:
+def trial(world: World, rules: Rules, method: Method = RETROSPECTIVE) -> Asking:
     """Play one trial; returns its archive.
 
     Never more than `rules.calls` calls; each call keeps the exact context it was made from; what is abandoned stays.
     """
-    run = _Run(world, rules)
+    run = _Run(world, rules, method)
     why = "all calls used"
     while len(run.calls) < rules.calls:
         trigger, target = yield from _act(run)
@@ -111,6 +119,7 @@ def trial(world: World, rules: Rules) -> Asking:
             why = "solved"
             break
         if trigger is None:
+            yield from _review(run)
             continue
         _close(run)
         stop = _no_way_back(run, trigger) or (yield from _recover(run, trigger, target))
@@ -198,19 +207,48 @@ def _recover(run: _Run, trigger: str, asked: int | None) -> Generator[Request, O
     call = replace(_call(run, "reflection", context, output), did="reflected")
     run.keep(call)
     said = reflection(output.text, keep=run.rules.reflection)
-    target = asked if asked is not None else said.target if said.target is not None else run.k - 1
+    target = _target(run, asked, said.target)
     if not 0 <= target < run.k:
         return f"the reflection named C_{target}, which is not there"
-    abandoned = run.environment.branch_score(run.branch(target))
-    run.recoveries.append(Recovery(len(run.segments) - 1, call, trigger, run.k, target, said.note, abandoned))
-    _go_back(run, target, said.note)
-    run.proactive += trigger == "asked"
-    run.attempts += trigger != "asked"
-    run.talk.show(run.view())
+    _go_back(run, call, trigger, target, said.note)
     return None
 
 
-def _go_back(run: _Run, target: int, note: str) -> None:
+def _target(run: _Run, asked: int | None, said: int | None) -> int:
+    """The one asked for, else the one that the reflection names, else the state before the last decision."""
+    if asked is not None:
+        return asked
+    if run.method.restarts:
+        return 0
+    return run.k - 1 if said is None else said
+
+
+def _review(run: _Run) -> Generator[Request, Output, None]:
+    """Where the method has an assistant: let it look for an error, and go back to before it."""
+    if not run.method.assistant or run.calls[-1].did != "acted" or not _room_for_a_review(run):
+        return
+    seen = run.branch_view("review", None)
+    context = run.world.words.reflection(seen)
+    output = yield Request(context, "reflection", len(run.calls) + 1, None, seen)
+    call = replace(_call(run, "reflection", context, output), did="reflected")
+    run.keep(call)
+    said = reflection(output.text, keep=run.rules.reflection)
+    if said.target is not None and 0 <= said.target < run.k:
+        _close(run)
+        _go_back(run, call, "review", said.target, said.note)
+
+
+def _room_for_a_review(run: _Run) -> bool:
+    rules = run.rules
+    segments_left = rules.segments is None or len(run.segments) + 1 < rules.segments
+    return run.proactive < rules.proactive and len(run.calls) + 2 <= rules.calls and segments_left
+
+
+def _go_back(run: _Run, call: Call, trigger: str, target: int, note: str) -> None:
+    abandoned = run.environment.branch_score(run.branch(target))
+    run.recoveries.append(Recovery(len(run.segments) - 1, call, trigger, run.k, target, note, abandoned))
+    forced = run.recoveries[-1].forced
+    run.attempts, run.proactive = run.attempts + forced, run.proactive + (not forced)
     point = run.points[target]
     run.environment.restore(point.state)
     del run.points[target + 1 :], run.actions[target:], run.rewards[target:]
@@ -219,11 +257,12 @@ def _go_back(run: _Run, target: int, note: str) -> None:
     run.notes.append(note)
     run.talk.went_back(target, note)
     run.began_at = target
+    run.talk.show(run.view())
 
 
 def _call(run: _Run, kind: Kind, context: Context, output: Output) -> Call:
     history = tuple(map(run.world.plain, run.actions))
-    segment = len(run.segments) - (kind == "reflection")
+    segment = len(run.segments) - (kind == "reflection" and not run.open)
     state = run.environment.fingerprint()
     return Call(len(run.calls) + 1, kind, segment, run.k, state, history, context, output, "invalid")
 

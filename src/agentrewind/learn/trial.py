@@ -76,7 +76,7 @@ class Recovery:
     segment: int
     reflection: Call
     trigger: str
-    """`asked`, `failed`, or `allowance`."""
+    """`asked` by the policy, `review` by its assistant; `failed` and `allowance` are forced."""
     source: int
     """The checkpoint it leads away from."""
     target: int
@@ -88,7 +88,7 @@ class Recovery:
 
     @property
     def forced(self) -> bool:
-        return self.trigger != "asked"
+        return self.trigger in ("failed", "allowance")
 
 
 @dataclass(frozen=True, slots=True)

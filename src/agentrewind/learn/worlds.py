@@ -13,6 +13,7 @@ from agentrewind.environments.minesweeper.game import MineSweeper
 from agentrewind.environments.sokoban.game import TURN, Sokoban
 from agentrewind.environments.sokoban.room import MOVES
 from agentrewind.learn.contexts import Conversation, RestoresThePrefix, Wording
+from agentrewind.learn.methods import RETROSPECTIVE, Method
 from agentrewind.learn.prompts.minesweeper import MineSweeperWords
 from agentrewind.learn.prompts.sokoban import SokobanWords
 from agentrewind.learn.rules import Rules
@@ -37,13 +38,15 @@ class World:
     fenced: bool = False
 
 
-def minesweeper(task: str, game: MineSweeper, rules: Rules, style: Style = "full") -> World:
-    words = MineSweeperWords(game.board.size, game.board.mines.bit_count(), rules, style)
+def minesweeper(
+    task: str, game: MineSweeper, rules: Rules, style: Style = "full", method: Method = RETROSPECTIVE
+) -> World:
+    words = MineSweeperWords(game.board.size, game.board.mines.bit_count(), rules, style, method.answer)
     return World(task, game, words, _cell, lambda cell: f"({cell[0]},{cell[1]})", list, RestoresThePrefix)
 
 
-def sokoban(task: str, game: Sokoban, rules: Rules, style: Style = "full") -> World:
-    return World(task, game, SokobanWords(rules, style), _turn, ", ".join, list, RestoresThePrefix)
+def sokoban(task: str, game: Sokoban, rules: Rules, style: Style = "full", method: Method = RETROSPECTIVE) -> World:
+    return World(task, game, SokobanWords(rules, style, method.answer), _turn, ", ".join, list, RestoresThePrefix)
 
 
 def _cell(text: str) -> tuple[int, int] | None:

@@ -16,6 +16,7 @@ from agentrewind.environments.minesweeper.game import MineSweeper
 from agentrewind.environments.sokoban import instances as rooms
 from agentrewind.environments.sokoban.game import Sokoban
 from agentrewind.journal import JournalWriter, read_run
+from agentrewind.learn.methods import METHODS
 from agentrewind.learn.play import Policy, play
 from agentrewind.learn.record import record, replayed, started
 from agentrewind.learn.rollout import Request, trial
@@ -137,8 +138,29 @@ def test_no_mixture_of_policies_breaks_the_budgets_or_loses_a_call(
     number: int, limits: Rules, choice: int, error: float
 ) -> None:
     solver = Safest(5) if number % 2 else Shortest()
-    for policy in (by_number(choice), noisy(solver, error, str(choice))):
-        check(play(trial(world_of(number, limits), limits), policy), limits)
+    for policy, method in itertools.product((by_number(choice), noisy(solver, error, str(choice))), METHODS.values()):
+        check(play(trial(world_of(number, limits), limits, method), policy), limits)
+
+
+def test_reflexion_begins_again_and_never_asks() -> None:
+    limits, back = Rules(), 0
+    for number in range(1, 24, 2):
+        found = play(trial(world_of(number, limits), limits, METHODS["reflexion"]), noisy(Safest(5), 0.6, "0"))
+        back += len(found.recoveries)
+        assert all(item.target == 0 and item.forced for item in found.recoveries)
+    assert back
+
+
+def test_an_assistant_finds_the_step_that_made_it_worse_and_its_calls_count() -> None:
+    limits, back = Rules(calls=20), 0
+    for number in range(0, 24, 2):
+        found = play(trial(world_of(number, limits), limits, METHODS["ga-rollback"]), noisy(Shortest(), 0.8, "0"))
+        reviews = [item for item in found.recoveries if item.trigger == "review"]
+        back += len(reviews)
+        assert all(item.target == item.source - 1 for item in reviews)
+        assert sum(call.kind == "reflection" for call in found.calls) >= len(reviews)
+        assert len(found.calls) <= 20
+    assert back
 
 
 def test_a_context_is_never_changed_after_its_call_was_made() -> None:

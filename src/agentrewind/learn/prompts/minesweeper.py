@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentrewind.learn.contexts import BranchView, View
+from agentrewind.learn.methods import THINK
 from agentrewind.learn.prompts.shared import (
     budgets,
     compact_numbers,
@@ -17,16 +18,17 @@ from agentrewind.learn.trial import Context
 class MineSweeperWords:
     """Rows and columns are counted from 1."""
 
-    def __init__(self, size: int, mines: int, rules: Rules, style: str) -> None:
+    def __init__(self, size: int, mines: int, rules: Rules, style: str, answer: str = THINK) -> None:
         self._size = size
         self._mines = mines
         self._rules = rules
         self._full = style == "full"
+        self._answer = answer
 
     def system(self) -> str:
         if not self._full:
             return f"minesweeper {self._size} mines {self._mines}"
-        return f"{self._game()}\n\n{budgets(self._rules)}\n\n{ANSWER}"
+        return f"{self._game()}\n\n{budgets(self._rules)}\n\n{EXAMPLE} {self._answer}"
 
     def observation(self, view: View) -> str:
         if not self._full:
@@ -56,7 +58,7 @@ class MineSweeperWords:
         )
 
 
-ANSWER = (
-    "First think: which closed cells do the clues prove safe, which proven mined? Then end with exactly one action,"
-    " for example <action>(2,3)</action>. Only the last action tag counts."
+EXAMPLE = (
+    "What the clues prove safe or mined decides. An action looks like <action>(2,3)</action>; only the last action tag"
+    " of an answer counts."
 )

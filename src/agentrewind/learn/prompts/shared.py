@@ -10,6 +10,11 @@ TRIGGERS = {
     "failed": "The attempt failed and can't be continued from here.",
     "allowance": "The allowance of this path is used up.",
 }
+REVIEW = (
+    "You watch another player. Look for the first decision below that was a mistake: one that made the task harder,"
+    " or can't be taken back. If there is none, answer <verdict>fine</verdict>. If there is one, answer <target>C_j</target>"
+    " with the checkpoint just before it, and in <remark>…</remark> what was wrong and what to do instead."
+)
 
 
 def budgets(rules: Rules) -> str:
@@ -55,10 +60,11 @@ def branch_story(branch: BranchView, since: int) -> str:
 
 
 def full_reflection(branch: BranchView, about: str) -> str:
-    """The user message of a reflection."""
+    """The user message of a reflection, or of an assistant's review."""
+    if branch.trigger == "review":
+        return f"{REVIEW}\n\n{branch_story(branch, 0)}\n\nEarlier remarks:\n{_earlier(branch)}"
     known = branch.target is not None
     since = branch.target if branch.target is not None else 0
-    earlier = "\n\n".join(branch.earlier) or "none"
     where = (
         f"You are about to go back from C_{branch.source} to C_{branch.target}."
         if known
@@ -68,11 +74,15 @@ def full_reflection(branch: BranchView, about: str) -> str:
     return (
         f"{TRIGGERS[branch.trigger]} {where}\n\n"
         f"What happened:\n{branch_story(branch, since)}\n\n"
-        f"Your earlier notes:\n{earlier}\n\n"
+        f"Your earlier notes:\n{_earlier(branch)}\n\n"
         "Write the note that you will have when you continue. Say why this branch failed or stalled, which facts it"
         f" showed ({about}), what must not be done again, and a concrete plan from the checkpoint. What is still useful"
         f" in earlier notes has to be said again. Put it into <remark>…</remark>.{choice}"
     )
+
+
+def _earlier(branch: BranchView) -> str:
+    return "\n\n".join(branch.earlier) or "none"
 
 
 def compact_reflection(branch: BranchView) -> str:

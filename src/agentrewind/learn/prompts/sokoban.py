@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agentrewind.environments.sokoban.game import TURN
 from agentrewind.learn.contexts import BranchView, View
+from agentrewind.learn.methods import THINK
 from agentrewind.learn.prompts.shared import (
     budgets,
     compact_numbers,
@@ -16,12 +17,13 @@ from agentrewind.learn.trial import Context
 
 
 class SokobanWords:
-    def __init__(self, rules: Rules, style: str) -> None:
+    def __init__(self, rules: Rules, style: str, answer: str = THINK) -> None:
         self._rules = rules
         self._full = style == "full"
+        self._answer = answer
 
     def system(self) -> str:
-        return f"{GAME}\n\n{budgets(self._rules)}\n\n{ANSWER}" if self._full else "sokoban"
+        return f"{GAME}\n\n{budgets(self._rules)}\n\n{EXAMPLE} {self._answer}" if self._full else "sokoban"
 
     def observation(self, view: View) -> str:
         if not self._full:
@@ -49,7 +51,7 @@ GAME = (
     " counts. A box in a corner that is no target can never leave it; the attempt ends as soon as the room can't be"
     " solved any more."
 )
-ANSWER = (
-    f"First think about where each box has to go and from which side it is pushed. Then end with one action of one to"
-    f" {TURN} moves, for example <action>up, right, right</action>. Only the last action tag counts."
+EXAMPLE = (
+    "Where each box has to go, and from which side it is pushed, decides. An action has one to"
+    f" {TURN} moves and looks like <action>up, right, right</action>; only the last action tag of an answer counts."
 )

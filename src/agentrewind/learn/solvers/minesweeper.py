@@ -50,6 +50,11 @@ class Safest:
         """The state just before the mine is as good as any."""
         return branch.source - 1
 
+    def mistaken(self, branch: BranchView) -> bool:
+        """A reveal that met no mine has done no harm, proven safe or not."""
+        del branch
+        return False
+
     def lesson(self, branch: BranchView) -> str:
         return f"mine at {branch.actions[-1]}" if branch.trigger == "failed" else "nothing was wrong here"
 

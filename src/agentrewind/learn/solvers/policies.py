@@ -19,6 +19,9 @@ class Solver(Protocol):
         """A checkpoint that is worth going back to."""
 
     def target(self, branch: BranchView) -> int: ...
+    def mistaken(self, branch: BranchView) -> bool:
+        """Whether the last decision made things worse."""
+
     def lesson(self, branch: BranchView) -> str: ...
     def avoided(self, context: Context) -> frozenset[str]:
         """Actions that the notes in a context speak against."""
@@ -72,6 +75,8 @@ def _any(view: View, avoided: frozenset[str], draws: Draws) -> str:
 
 
 def _reflected(solver: Solver, branch: BranchView) -> Output:
+    if branch.trigger == "review" and not solver.mistaken(branch):
+        return Output("<verdict>fine</verdict>")
     target = branch.target if branch.target is not None else solver.target(branch)
     told = "; ".join((*branch.earlier, solver.lesson(branch)))
     return Output(f"<remark>{told}</remark><target>C_{target}</target>")

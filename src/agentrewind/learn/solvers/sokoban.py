@@ -33,6 +33,10 @@ class Shortest:
         nearest = min(range(len(left)), key=lambda index: left[index])
         return seen[nearest].checkpoint if left[-1] - left[nearest] >= WORTH else None
 
+    def mistaken(self, branch: BranchView) -> bool:
+        before, after = map(_left, branch.states[-2:])
+        return after > before
+
     def target(self, branch: BranchView) -> int:
         """The state nearest to solved."""
         left = [_left(state) for state in branch.states[: branch.source]]
