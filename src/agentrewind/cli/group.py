@@ -30,6 +30,7 @@ COMMANDS = {
     "undo": "Take back the last rewind or restore.",
     "check": "Check the journal of a run and its snapshots.",
     "export": "Write a run out as plain JSON lines.",
+    "eval": "Play environments with a policy, with and without ways back.",
     "snap": "Save and restore any directory by hand, without an agent.",
     "store": "Look after the snapshots: what they take, whether they are sound, what may go.",
     "paths": "Show what of a directory is saved, and how.",

@@ -12,8 +12,9 @@ TRIGGERS = {
 }
 REVIEW = (
     "You watch another player. Look for the first decision below that was a mistake: one that made the task harder,"
-    " or can't be taken back. If there is none, answer <verdict>fine</verdict>. If there is one, answer <target>C_j</target>"
-    " with the checkpoint just before it, and in <remark>…</remark> what was wrong and what to do instead."
+    " or can't be taken back. If there is none, answer <verdict>fine</verdict>. If there is one, answer"
+    " <target>C_j</target> with the checkpoint just before it, and in <remark>…</remark> what was wrong and what to do"
+    " instead."
 )
 
 

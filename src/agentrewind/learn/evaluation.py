@@ -1,0 +1,169 @@
+"""Policies measured: every suite, method, policy, protocol and seed, each trial on an instance of its own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from agentrewind.core.errors import UsageError
+from agentrewind.learn.endpoint import Endpoint, Sampling
+from agentrewind.learn.methods import method_of
+from agentrewind.learn.play import Batch, Policy, play_together
+from agentrewind.learn.rollout import Request, trial
+from agentrewind.learn.rules import Rules, protocol
+from agentrewind.learn.scores import Cell, Score, score
+from agentrewind.learn.solvers.policies import Solver, noisy, random_moves
+from agentrewind.learn.suites import Suite, suite
+from agentrewind.learn.trial import Output, Trial
+from agentrewind.learn.worlds import Style
+
+KEY = "OPENAI_API_KEY"
+Told = Callable[[int, int], None]
+Kept = Callable[[Trial, Score], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be measured."""
+
+    environments: tuple[str, ...]
+    methods: tuple[str, ...] = ("retrospective",)
+    policies: tuple[str, ...] = ("noisy:0.2",)
+    protocols: tuple[str, ...] = ("P@1", "T@1", "T@3")
+    seeds: tuple[int, ...] = (0, 1, 2)
+    instances: int = 100
+    style: Style = "full"
+    split: str = "test"
+    rules: Rules = field(default_factory=Rules)
+    base_url: str = ""
+    sampling: Sampling = field(default_factory=Sampling)
+
+    def check(self) -> None:
+        """Raises: UsageError: something in it isn't there. Nothing has been played."""
+        for spec in self.environments:
+            suite(spec, 1, self.split)
+        for name in self.methods:
+            method_of(name)
+        for name in self.protocols:
+            protocol(name, self.rules)
+        for name in self.policies:
+            _error_rate(name) if _is_program(name) else self._endpoint(name)
+        if self.instances < 1 or not self.seeds:
+            raise UsageError("An evaluation needs at least one instance and one seed.")
+
+    def _endpoint(self, name: str) -> None:
+        if not self.base_url:
+            raise UsageError(
+                f"{name!r} is no program that plays ({', '.join(PROGRAMS)}); for a model of that name give --base-url."
+            )
+
+
+@dataclass(frozen=True)
+class Part:
+    """The unit of work: one cell with one seed."""
+
+    plan: Plan
+    cell: Cell
+    seed: int
+
+
+def _untold(done: int, of: int) -> None:
+    """Nobody wants to know."""
+
+
+def _unkept(found: Trial, scored: Score) -> None:
+    """The scores are enough."""
+
+
+PROGRAMS = ("perfect", "noisy:RATE", "random")
+
+
+def parts(plan: Plan) -> list[Part]:
+    cells = itertools.product(plan.environments, plan.methods, plan.policies, plan.protocols)
+    return [Part(plan, Cell(*names), seed) for names in cells for seed in plan.seeds]
+
+
+def evaluate(plan: Plan, *, jobs: int = 1, told: Told = _untold) -> list[Score]:
+    """Play all of a plan. The scores come in the order of `parts`, whatever `jobs` is.
+
+    Raises:
+        UsageError: the plan can't be; nothing was played.
+        ProviderError: the endpoint can't be used.
+    """
+    plan.check()
+    work = parts(plan)
+    found: list[Score] = []
+    with _mapped(jobs if all(map(_is_program, plan.policies)) else 1) as mapped:
+        for number, scores in enumerate(mapped(played, work), 1):
+            found += scores
+            told(number, len(work))
+    return found
+
+
+@contextmanager
+def _mapped(jobs: int) -> Iterator[Callable[..., Iterator[list[Score]]]]:
+    if jobs <= 1:
+        yield map
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield pool.map
+
+
+def played(part: Part, keep: Kept = _unkept) -> list[Score]:
+    """The scores of one part; `keep` is given each archive too."""
+    cell, plan = part.cell, part.plan
+    chosen = suite(cell.environment, plan.instances, plan.split)
+    rules, method = protocol(cell.protocol, plan.rules), method_of(cell.method)
+    worlds = [make(rules, plan.style, method) for make in chosen.worlds]
+    with _policy(part, chosen) as answer:
+        trials = play_together([trial(world, rules, method) for world in worlds], answer)
+    found = []
+    for world, played_ in zip(worlds, trials, strict=True):
+        found.append(score(played_, cell, part.seed, world.environment.reference_length))
+        keep(played_, found[-1])
+    return found
+
+
+@contextmanager
+def _policy(part: Part, chosen: Suite) -> Iterator[Batch]:
+    name, plan = part.cell.policy, part.plan
+    if not _is_program(name):
+        endpoint = Endpoint(plan.base_url, name, os.environ.get(KEY, ""), seed=part.seed, sampling=plan.sampling)
+        try:
+            yield endpoint
+        finally:
+            endpoint.close()
+        return
+    policies: dict[int, Policy] = {}
+
+    def answer(asked: Sequence[tuple[int, Request]]) -> list[Output]:
+        for number, _ in asked:
+            policies.setdefault(number, _program(name, chosen.solver(), f"{part.seed}/{number}"))
+        return [policies[number](request) for number, request in asked]
+
+    yield answer
+
+
+def _program(name: str, solver: Solver, seed: str) -> Policy:
+    return random_moves(seed) if name == "random" else noisy(solver, _error_rate(name), seed)
+
+
+def _is_program(name: str) -> bool:
+    return name in ("perfect", "random") or name.startswith("noisy")
+
+
+def _error_rate(name: str) -> float:
+    kind, _, rate = name.partition(":")
+    if kind != "noisy":
+        return 0.0
+    try:
+        error = float(rate)
+    except ValueError:
+        error = -1.0
+    if not 0 <= error <= 1:
+        raise UsageError(f"{name!r} names no rate of errors; write noisy:0.2, a number from 0 to 1.")
+    return error
