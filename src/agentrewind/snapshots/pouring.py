@@ -21,6 +21,9 @@ _BLOCK = 4096
 
 def pour(fd: int, entry: Entry, old: Entry | None, contents: Contents) -> None:
     """Make the open file's bytes the entry's; `old` is what it holds now, None for a new file."""
+    if old is not None and entry.sparse and not beneath.punch_hole(fd, old.size, _BLOCK):
+        os.ftruncate(fd, 0)  # here holes come about only where nothing was written
+        old = None
     if entry.size <= SMALL:
         _pour_chunk(fd, 0, contents.get(entry.content), entry, fresh=old is None)
     else:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from agentrewind.snapshots import beneath
 from agentrewind.snapshots.rules import PathRules
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from tests.trees import describe, differences
@@ -219,6 +220,25 @@ def test_an_empty_terabyte_takes_no_time_and_no_room(root: Path, store: Path, wo
         assert file.read(9) == b"somewhere"
     assert (root / "huge").stat().st_blocks < 100
     assert sum(path.stat().st_size for path in store.rglob("*") if path.is_file()) < 1 << 20
+
+
+def test_holes_come_back_where_none_can_be_punched(
+    root: Path, world: WorkspaceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beneath, "punch_hole", lambda *_: False)
+    for name, size in (("small", 2 << 20), ("large", 20 << 20)):
+        with (root / name).open("wb") as file:
+            file.write(b"begin")
+            file.truncate(size)
+    before = describe(root)
+    assert before["large"]["holes"]
+    target = world.snapshot().id
+    for name in ("small", "large"):
+        data = b"x" * (root / name).stat().st_size
+        with (root / name).open("r+b") as file:
+            file.write(data)
+    world.restore(target)
+    assert not differences(before, describe(root))
 
 
 def test_access_lists_come_back(root: Path, world: WorkspaceWorld) -> None:

@@ -164,6 +164,41 @@ def test_on_a_file_system_whose_clock_is_not_ours(
     assert not differences(before, describe(root))
 
 
+@pytest.fixture
+def fused(tmp_path: Path) -> Iterator[Path]:
+    """A directory on a FUSE file system, which asks for each attribute anew."""
+    if not shutil.which("bindfs"):
+        pytest.skip("the program bindfs, which shows a directory through FUSE, is not here")
+    real, place = tmp_path / "real", tmp_path / "fused"
+    real.mkdir()
+    place.mkdir()
+    options = "attr_timeout=0,entry_timeout=0,negative_timeout=0"
+    done = subprocess.run(["bindfs", "-o", options, real, place], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"can't mount here: {done.stderr.decode().strip()}")
+    yield place
+    subprocess.run(["fusermount", "-u", place], capture_output=True, check=False)
+
+
+def test_on_fuse_it_scans_and_everything_comes_back(fused: Path, store: Path) -> None:
+    """That file system punches no holes, either."""
+    root = fused / "ws"
+    root.mkdir()
+    hostile.build(root)
+    before = describe(root)
+    with WorkspaceWorld.open(root, store) as world:
+        first = world.snapshot()
+        assert (first.coverage.found_by, first.coverage.complete) == ("scan", True)
+        assert "others may change" in first.coverage.why_scanned
+        hostile.damage(root)
+        damaged = describe(root)
+        report = world.restore(first.id)
+        assert not differences(before, describe(root))
+        assert report.live is not None
+        world.restore(report.live)
+        assert not differences(damaged, describe(root))
+
+
 # Git
 
 
