@@ -29,6 +29,8 @@ class Changes:
 
     items: tuple[Change, ...] = ()
     total: int = 0
+    deleted: int = 0
+    """How many of all are gone; 0 also where nobody counted, and `items` has to say."""
 
     def __bool__(self) -> bool:
         return self.total > 0

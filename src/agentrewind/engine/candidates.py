@@ -32,6 +32,8 @@ class Candidate:
     effects: tuple[str, ...]
     """What happened outside the workspace in this step and would survive."""
     complete: bool
+    deleted: int = 0
+    """How many paths are gone after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,12 @@ def _candidate(
         None if same == node.uid else same,
         tuple(effect.what for step in segment if step.ended for effect in step.ended.effects if effect.survives),
         bool(state and state.complete),
+        max(sum(change.status == "D" for change in changes.values()), *(_deleted(step) for step in segment)),
     )
+
+
+def _deleted(step: Node) -> int:
+    return step.after.changes.deleted if step.after else 0
 
 
 def thin(found: Sequence[Candidate], limit: int) -> list[Candidate]:
@@ -104,8 +111,7 @@ def thin(found: Sequence[Candidate], limit: int) -> list[Candidate]:
     keep = {0, *range(len(found) - min(ALWAYS_NEWEST, limit), len(found))}
     for index, here in enumerate(found):
         before = found[index - 1] if index else here
-        deleted = sum(change.status == "D" for change in here.changes)
-        if here.satisfied != before.satisfied or here.effects or deleted >= LARGE_DELETION:
+        if here.satisfied != before.satisfied or here.effects or here.deleted >= LARGE_DELETION:
             keep.add(index)
     chosen = sorted(keep)
     if len(chosen) > limit:

@@ -196,7 +196,8 @@ def changes(delta: Delta) -> Changes:
             found[path] = status
     found.update((path, "P") for path in quiet if path not in explained and not below(path, unknown))
     first = sorted(found)[:CHANGES_KEPT]
-    return Changes(tuple(Change(found[path], path) for path in first), len(found))
+    deleted = sum(status == "D" for status in found.values())
+    return Changes(tuple(Change(found[path], path) for path in first), len(found), deleted)
 
 
 def _status(old: bytes | None, new: bytes | None) -> str:
