@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -10,11 +11,11 @@ from agentrewind.compose.continuing import Continued
 from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import Json, digest
 from agentrewind.core.edits import Message
-from agentrewind.core.records import MAIN_THREAD, Warned
+from agentrewind.core.records import MAIN_THREAD, FilesRestored, Warned
 from agentrewind.core.wire import Send, WireReply
 from agentrewind.core.world import World
 from agentrewind.dialects.base import Dialect
-from agentrewind.engine.checkpointer import Log
+from agentrewind.engine.checkpointer import Log, ms
 from agentrewind.engine.offline import ResumePoint
 from agentrewind.engine.rewinder import Ender
 from agentrewind.engine.session import Session
@@ -24,6 +25,10 @@ from agentrewind.strategies.rewind_rules import RewindRules
 ANEW = (
     "The program began its conversation anew: the files are those of {at}, and the model doesn't see what was said"
     " before (context: degraded)."
+)
+AHEAD = (
+    "The program goes on with the results of what it did after {at} and before it was cut off: the files are again"
+    " those that it had left."
 )
 REWRITTEN = (
     "The program goes on with a history that the run's rewinds can't be placed in: the model may see what was abandoned"
@@ -90,6 +95,8 @@ class ProgramSession(Session):
         self._point = None
         if whole:
             self._goes_on(sent, before)
+            if not before.open_end and any(map(dialect.tool_results, sent[len(before.raw) :])):
+                self._put_files_right(point)
         elif not _knows_answers(before.raw, kept, dialect):
             self._log.append(Warned(ANEW.format(at=point.at)))
         elif before.edits is None or before.edits:
@@ -105,6 +112,21 @@ class ProgramSession(Session):
         thread = self._threads.named(self.tree.main or MAIN_THREAD, sent[:length])
         thread.edits = edits
         thread.contexts.update(before.contexts)
+
+    def _put_files_right(self, point: ResumePoint) -> None:
+        """The program has results of commands that it ran after the checkpoint: to them belong the files that were
+        found, which it left there. Unless it ran those commands just now, on the files of the checkpoint.
+        """
+        if point.found is None or self._checkpointer.save("before going on").snapshot != point.snapshot:
+            return
+        begun = time.perf_counter()
+        report = self._world.restore(point.found)
+        self._checkpointer.moved(point.found)
+        live = report.live or report.target
+        self._log.append(
+            FilesRestored(report.target, live, time.time_ns(), restored=len(report.acts), took_ms=ms(begun))
+        )
+        self._log.append(Warned(AHEAD.format(at=point.at)))
 
 
 def _is_of_an_answer(message: Message) -> bool:

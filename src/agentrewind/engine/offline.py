@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agentrewind.core.budgets import UNLIMITED
@@ -267,6 +267,8 @@ class ResumePoint:
     """The answer that this checkpoint got is given again instead of a new call."""
     notes: frozenset[BranchId] = frozenset()
     """The notes that stand in the seed, by the branches that brought them."""
+    found: SnapshotId | None = None
+    """What the workspace held before `resume` brought it to `snapshot`; None where that was the same."""
 
 
 def system_message(text: str) -> Message:
@@ -350,11 +352,13 @@ def resume(log: Log, world: World, memory: Callable[[str], Message] = system_mes
     _clear(log)
     point = resume_point(log, memory)
     live = None
+    found = None
     if point.snapshot is not None:
         begun = time.perf_counter()
         report = world.restore(point.snapshot)
         live = report.live
         if report.acts and live is not None:
+            found = live
             _say_restored(log, report, begun, point.at)
             done.append(
                 f"Brought {len(report.acts)} paths back to the last checkpoint; what was there is snapshot {live}."
@@ -362,7 +366,7 @@ def resume(log: Log, world: World, memory: Callable[[str], Message] = system_mes
     reach(RESUMED)
     log.append(RunResumed(time.time_ns(), log.tree.next_branch(), point.at, serves=point.serves, live=live))
     log.sync()
-    return point, done
+    return replace(point, found=found), done
 
 
 def started(log: Log) -> RunStarted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from agentrewind.compose.program import ProgramSession
 from agentrewind.core.budgets import UNLIMITED
 from agentrewind.core.records import MAIN_THREAD
 from agentrewind.dialects.openai_chat import OpenAIChat
-from agentrewind.engine.offline import resume_point, rewind
+from agentrewind.engine.offline import resume, resume_point, rewind
 from tests.unit.engine.wire import PATH, SHELL, Harness, Provider, answer
 from tests.unit.engine.worlds import MemoryLog, MemoryWorld
 
@@ -108,6 +109,25 @@ def test_the_model_sees_what_it_would_have_seen_without_the_crash(kinds: list[st
     assert shown[:-1] == expected[:-1]
     assert without_hint(shown[-1]) == without_hint(expected[-1])
     assert not any("degraded" in warning for warning in place.log.tree.warnings)
+
+
+@pytest.mark.parametrize("ran", ["before the crash", "just now"])
+def test_results_that_the_program_has_and_the_files_belong_together(ran: str):
+    """The proxy was killed after the program had run what its last answer asked for, and before it asked again."""
+    place = Place()
+    for _ in range(3):
+        place.step("write", 0)
+    left = dict(place.world.files)
+    made = place.new_session()
+    point, _ = resume(place.log, place.world)
+    assert place.world.files != left
+    made.go_on(point, continued(place.log, point))
+    if ran == "just now":
+        left = place.world.files = {**place.world.files, "f3": "made again"}
+    messages = place.harness.messages
+    assert place.sent_by(made, messages) == messages
+    assert place.world.files == left
+    assert any("had left" in text for text in place.log.tree.warnings) == (ran == "before the crash")
 
 
 def test_a_rewind_by_a_person_is_in_force_in_the_history_of_the_program():
