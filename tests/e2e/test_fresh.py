@@ -117,6 +117,7 @@ def place(base: Path) -> Place:
     ours = ("AGENTREWIND", "OPENAI", "COLUMNS")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environ = {**kept, "HOME": str(base), "AGENTREWIND_HOME": str(base / "home"), "OPENAI_API_KEY": KEY}
+    environ["AGENTREWIND_SANDBOX"] = "none"  # what is tested leaves its marks outside of the workspace
     return Place(workspace, environ)
 
 

@@ -70,7 +70,7 @@ def of_exec(place: Place, model: ScriptedModel, *words: str) -> subprocess.Popen
 
 
 def of_run(place: Place, model: ScriptedModel, mode: str) -> subprocess.Popen[str]:
-    options = ("--agent", "builtin", "--model", "m", "--base-url", model.base_url, "--mode", mode)
+    options = ("--model", "m", "--base-url", model.base_url, "--mode", mode, "--sandbox", "none")
     return place.start("run", *options, "--workspace", str(place.workspace), "Put it in order.")
 
 

@@ -76,6 +76,7 @@ def here(tmp_path: Path) -> Place:
             "TMPDIR": str(tmp_path / "tmp"),
             "AGENTREWIND_HOME": str(tmp_path / "home"),
             "OPENAI_API_KEY": KEY,
+            "AGENTREWIND_SANDBOX": "none",  # in one there would be no secrets to print
         },
     )
 
