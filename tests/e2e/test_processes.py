@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -156,3 +157,56 @@ def test_in_a_sandbox_for_each_command_nothing_outlives_it_anyway(here):
     finally:
         theirs.kill()
         theirs.wait()
+
+
+SERVICE = """
+[services.web]
+start = "python3 -m http.server -b 127.0.0.1 PORT"
+ready = "exec 3<>/dev/tcp/127.0.0.1/PORT"
+
+[services.broken]
+start = "exit 1"
+"""
+ASK = "python3 -c 'import urllib.request as u; print(len(u.urlopen(\"http://127.0.0.1:PORT/a.txt\").read()))'"
+
+
+def using(port: int):
+    """Spoils a file, goes back, and asks the service before and after."""
+
+    def script(request: Request) -> Step:
+        results, ask = request.results, ASK.replace("PORT", str(port))
+        if request.says("[agentrewind]"):
+            return say("Done.") if request.says("7 bytes") else call("shell", {"command": f"{ask} | sed 's/$/ bytes/'"})
+        if len(results) < 2:
+            return call("shell", {"command": "rm a.txt" if results else ask})
+        return call("backtrack_commit", {"record_uid": "rec_000003", "memory_summary": "a.txt is needed."})
+
+    return script
+
+
+@pytest.mark.parametrize("kind", ["none", "session"])
+def test_a_declared_service_is_there_before_and_after_a_rewind_and_one_that_fails_is_said(here, kind):
+    if kind == "session" and not probe.bubblewrap().works:
+        pytest.skip(f"no sandbox here: {probe.bubblewrap().what}")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (here.workspace / "agentrewind.toml").write_text(SERVICE.replace("PORT", str(port)))
+    with ScriptedModel(using(port)) as model:
+        done = here.run(model.base_url, "--sandbox", kind)
+        requests = list(model.requests)
+    assert done.returncode == 0, done.stderr
+    results = [message["content"] for message in requests[1]["messages"] if message["role"] == "tool"]
+    assert results[0].startswith("7\n"), results
+    assert told_after(requests).startswith("7 bytes"), told_after(requests)
+    assert "The service 'broken' did not come up" in done.stderr
+    assert ended(here) == [], "it is no leftover of the agent"
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+
+
+@pytest.mark.skipif(not probe.bubblewrap().works, reason=f"no sandbox here: {probe.bubblewrap().what}")
+def test_services_and_a_sandbox_for_each_command_dont_go_together(here):
+    (here.workspace / "agentrewind.toml").write_text("[services.web]\nstart = 'sleep 600'\n")
+    done = here.run("http://127.0.0.1:9", "--sandbox", "bwrap")
+    assert done.returncode == 2
+    assert "--sandbox session" in done.stderr

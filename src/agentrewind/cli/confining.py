@@ -59,8 +59,10 @@ def sandbox_options(function: F) -> F:
     return function
 
 
-def confinement_of(options: Mapping[str, object]) -> Confinement:
+def confinement_of(options: Mapping[str, object], *, outlasting: bool) -> Confinement:
     """The confinement that the options ask for; says what has to be said where there will be none.
+
+    `outlasting`: there are services, which have to outlast a command.
 
     Raises:
         UsageError: it can't be had.
@@ -75,7 +77,7 @@ def confinement_of(options: Mapping[str, object]) -> Confinement:
         image=str(options["sandbox_image"]),
         limits=limits,
     )
-    confinement, told = chosen(kind, asked)
+    confinement, told = chosen(kind, asked, outlasting=outlasting)
     for line in told:
         sentence(line, err())
     return confinement

@@ -14,6 +14,7 @@ from agentrewind.cli.rule_options import paper_alone, rule_names, rule_options
 from agentrewind.compose.agents import AGENTS, OPENAI, Keep, Mode, RunSettings, as_in_the_paper, start
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
+from agentrewind.compose.services import services_of
 from agentrewind.journal.writer import Durability
 from agentrewind.strategies import NAMES
 
@@ -102,7 +103,8 @@ def command(
     """
     home = Home.of()
     root = workspace_path(workspace, home, allow_home=allow_home)
-    confinement = confinement_of(ctx.params)
+    services = services_of(root)
+    confinement = confinement_of(ctx.params, outlasting=bool(services))
     settings = RunSettings(
         agent,
         model,
@@ -117,6 +119,7 @@ def command(
         spawn,
         rule_names(ctx.params),
         confinement,
+        services,
     )
     if paper:
         paper_alone(ctx)

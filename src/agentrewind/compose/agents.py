@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Literal
 
 from agentrewind.compose import fresh, reset
-from agentrewind.compose.confining import confined, seen
+from agentrewind.compose.confining import Confined, confined, seen
 from agentrewind.compose.home import Home
 from agentrewind.compose.recording import Watched, checked_command, created, header, recorder, submitted
 from agentrewind.compose.runs import INTERRUPTED, Run, settle
 from agentrewind.compose.secret import redactor, say_without_secrets
+from agentrewind.compose.services import fits, services_in
 from agentrewind.compose.worlds import Progress, open_world
 from agentrewind.core.codec import from_plain, to_plain
 from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentError, AgentRewindError, UsageError
-from agentrewind.core.records import Event, RunStarted
+from agentrewind.core.records import Event, RunStarted, Warned
 from agentrewind.core.redact import Redactor
 from agentrewind.core.strategy import Decision, Strategy
 from agentrewind.core.tree import RunTree
@@ -28,6 +29,7 @@ from agentrewind.engine import offline
 from agentrewind.engine.fresh import FreshSession
 from agentrewind.engine.processes import RUN_MARK, become_subreaper, end_all, marked
 from agentrewind.engine.reset import ResetSession
+from agentrewind.engine.services import Service, Serviced
 from agentrewind.engine.session import Session
 from agentrewind.integrations.clients import install
 from agentrewind.integrations.endpoints import checked_url
@@ -35,7 +37,7 @@ from agentrewind.integrations.harnesses.builtin import BuiltinAgent
 from agentrewind.integrations.harnesses.contract import Job, Outcome
 from agentrewind.integrations.harnesses.mini import MiniSweAgent
 from agentrewind.integrations.sandbox import commands_of
-from agentrewind.integrations.sandbox.spec import Confinement, Sandbox
+from agentrewind.integrations.sandbox.spec import Confinement
 from agentrewind.journal.writer import Durability, JournalWriter
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from agentrewind.strategies import by_name
@@ -72,6 +74,8 @@ class RunSettings:
     rules: RuleNames = field(default_factory=RuleNames)
     confinement: Confinement = Confinement()  # noqa: RUF009 (frozen)
     """The sandbox of the agent's commands, and of the check."""
+    services: tuple[Service, ...] = ()
+    """As the project declared them when the run began."""
 
 
 def as_in_the_paper(settings: RunSettings) -> RunSettings:
@@ -154,7 +158,7 @@ def start(
                 agent=agent,
                 redact=redact,
                 watcher=watcher,
-                sandbox=within.sandbox,
+                within=within,
             ).drive()
 
 
@@ -191,7 +195,7 @@ def resume(
             agent=agent,
             redact=redact,
             watcher=watcher,
-            sandbox=within.sandbox,
+            within=within,
         ).drive(point)
 
 
@@ -249,6 +253,7 @@ class _Agent:
         checked_command(settings.check)
         checked_url(settings.base_url)
         settings.rules.rules()
+        fits(settings.services, settings.confinement.kind)
         harness, strategy = harness_by_name(settings.agent), by_name(settings.strategy)
         key = environ.get("OPENAI_API_KEY") or None
         if key is None and settings.base_url.startswith(OPENAI):
@@ -281,15 +286,19 @@ class _Driver:
         agent: _Agent,
         redact: Redactor,
         watcher: Watcher,
-        sandbox: Sandbox | None,
+        within: Confined,
     ) -> None:
-        self._sandbox = sandbox
+        self._sandbox = within.sandbox
         self._log, self._agent, self._workspace, self._redact = log, agent, workspace, redact
         self._say = lambda line: watcher.say(redact.text(line))
         self._environ = {**agent.environ, RUN_MARK: log.run_dir.name}
+        watched = Watched(log, watcher.happened)
+        self._services = services_in(
+            agent.settings.services, within, workspace, self._environ, lambda text: watched.append(Warned(text))
+        )
         self._session = recorder(
-            Watched(log, watcher.happened),
-            world,
+            watched,
+            Serviced(world, self._services) if agent.settings.services else world,
             agent.strategy,
             max_rewinds=agent.settings.max_rewinds,
             keep_world=agent.settings.keep == "world",
@@ -297,11 +306,19 @@ class _Driver:
             rules=agent.settings.rules.rules(),
             kind=_SESSIONS[agent.settings.mode],
         )
+        self._session.spared = self._services.pids
 
     def drive(self, point: offline.ResumePoint | None = None) -> Finished:
         """Raises: what ended the run, after its end is in the journal."""
         become_subreaper()
         try:
+            return self._driven(point)
+        finally:
+            self._services.stop()
+
+    def _driven(self, point: offline.ResumePoint | None) -> Finished:
+        try:
+            self._services.start()
             outcome = self._outcome(point)
         except KeyboardInterrupt:
             end_all(lambda: marked(self._log.run_dir.name))

@@ -30,7 +30,7 @@ LOST = (
 )
 
 
-def chosen(kind: str, confinement: Confinement) -> tuple[Confinement, tuple[str, ...]]:
+def chosen(kind: str, confinement: Confinement, *, outlasting: bool = False) -> tuple[Confinement, tuple[str, ...]]:
     """The confinement that is to be, and what its user has to be told.
 
     Raises:
@@ -39,7 +39,7 @@ def chosen(kind: str, confinement: Confinement) -> tuple[Confinement, tuple[str,
     if kind == "auto":
         found = probe.bubblewrap()
         if found.works:
-            return replace(confinement, kind="bwrap"), ()
+            return replace(confinement, kind="session" if outlasting else "bwrap"), ()
         why = f"{LOST} ({found.what}.)" + (f" {found.remedy}" if found.remedy else "")
         return replace(confinement, kind="none"), (f"{why} `--sandbox none` says that this is what you want.",)
     confinement = replace(confinement, kind=cast("Kind", kind))

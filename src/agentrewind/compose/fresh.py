@@ -43,7 +43,8 @@ def drive(
     kind = type(harness)
     plan = Plan() if point is None else _plan(session, point)
     with closing(Launcher(harness.preload, job.environ, spawn=spawn, say=job.say)) as launcher:
-        session.spared = lambda: launcher.spared
+        others = session.spared
+        session.spared = lambda: (*launcher.spared, *others())
 
         def attempt(seed: tuple[Message, ...]) -> Ended:
             described = job_of(f"{kind.__module__}:{kind.__qualname__}", job, seed)

@@ -17,6 +17,7 @@ from agentrewind.core.errors import AgentRewindError, UsageError
 from agentrewind.core.records import Event, MessageId, RunStarted
 from agentrewind.core.strategy import Decision, Stop, Strategy
 from agentrewind.core.tree import RunTree
+from agentrewind.core.world import World
 from agentrewind.dialects.anthropic_messages import AnthropicMessages
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.dialects.openai_responses import OpenAIResponses
@@ -25,7 +26,6 @@ from agentrewind.engine.people import People
 from agentrewind.engine.session import Session
 from agentrewind.journal.requests import Requests
 from agentrewind.journal.writer import Durability, JournalWriter
-from agentrewind.snapshots.workspace import WorkspaceWorld
 from agentrewind.strategies.rewind_rules import RewindRules
 from agentrewind.tasks.check import CommandCheck
 
@@ -104,7 +104,7 @@ def created(
 
 def recorder(
     log: Watched | JournalWriter,
-    world: WorkspaceWorld,
+    world: World,
     strategy: Strategy,
     *,
     max_rewinds: int | None,

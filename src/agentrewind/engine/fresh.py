@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -36,7 +35,7 @@ from agentrewind.engine.prefix import (
     prefix_through,
     without_notes,
 )
-from agentrewind.engine.processes import Process, end_all, leftovers, ticks_now
+from agentrewind.engine.processes import ticks_now
 from agentrewind.engine.replay import Diverged, Early, Match, Replay
 from agentrewind.engine.rewinder import Wish
 from agentrewind.engine.session import SUBMISSION, Inject, Session, jsonable
@@ -66,9 +65,6 @@ class FreshSession(Session):
     The process that runs the agent is another one than this (see `engine.supervisor`). `begin` says where the next one
     goes on: what is recorded of the way there is given out again, without a provider, a tool or a snapshot; then
     exactly one call is made anew, with the retained messages and one message of notes right after them.
-
-    Attributes:
-        spared: the processes that a rewind must not end although the run started them.
     """
 
     def __init__(
@@ -96,11 +92,9 @@ class FreshSession(Session):
             inject=inject,
             memory_role=memory_role,
             redact=redact,
-            end_processes=self._end_processes,
             rules=rules,
         )
         self._contexts = Contexts(self._whole, memory_role, self._memory)
-        self.spared: Callable[[], Collection[int]] = tuple
         self._keeps_world = keep_world
         self._since = ticks_now()
         self._leaving: Departure | Divergence | None = None
@@ -205,13 +199,7 @@ class FreshSession(Session):
 
     def end_processes(self) -> None:
         """End all that the processes of the agent have left running."""
-        self._end_processes(self._since)
-
-    def _end_processes(self, started_since: int) -> tuple[list[Process], list[Process]]:
-        spared, begun = set(self.spared()), ticks_now()
-        return end_all(
-            lambda: [item for item in leftovers(os.getpid(), started_since, begun) if item.pid not in spared]
-        )
+        self._end_descendants(self._since)
 
     def end(self, reason: str, *, ok: bool, answer: str = "") -> None:
         """As `Session.end`; a rewind that is written down and not made yet is left for `resume` to settle."""

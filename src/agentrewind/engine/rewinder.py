@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,13 +40,15 @@ Ender = Callable[[int], tuple[list[Process], list[Process]]]
 """Ends the run's processes that were started at this tick or later: (ended, still alive)."""
 
 
-def end_descendants(started_since: int) -> tuple[list[Process], list[Process]]:
-    """End the descendants of this process that were started since.
+def end_descendants(
+    started_since: int, spared: Callable[[], Collection[int]] = tuple
+) -> tuple[list[Process], list[Process]]:
+    """End the descendants of this process that were started since, but those that are `spared`.
 
     What an older process of the run, which stays, starts from now on is left alone.
     """
-    begun = ticks_now()
-    return end_all(lambda: leftovers(os.getpid(), started_since, begun))
+    kept, begun = set(spared()), ticks_now()
+    return end_all(lambda: [item for item in leftovers(os.getpid(), started_since, begun) if item.pid not in kept])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -40,6 +40,7 @@ from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.memory_policy import Asking, Memory, names
 from agentrewind.engine.noticing import Teller
+from agentrewind.engine.processes import Process
 from agentrewind.engine.rewinder import Ender, Rewinder, Wish, end_descendants
 from agentrewind.engine.signal import RaisedElsewhere
 from agentrewind.engine.threads import Answer, Context, Thread, Threads
@@ -82,7 +83,8 @@ class Session:
         inject: `auto` gives the tools to conversations that have tools of their own, so that a title writer is
             left alone.
         memory_role: the role of the message that carries the notes.
-        end_processes: how a rewind ends what the run has left running.
+        end_processes: how a rewind ends what the run has left running; by default all that descends from this process,
+            but what is `spared`.
         rules: which notes cross over, who chooses the target, what is noticed, what is done unasked.
     """
 
@@ -98,7 +100,7 @@ class Session:
         inject: Inject = "auto",
         memory_role: MemoryRole = "system",
         redact: Callable[[Json], Json] = lambda content: content,
-        end_processes: Ender = end_descendants,
+        end_processes: Ender | None = None,
         rules: RewindRules = RewindRules(),  # noqa: B008 (frozen)
     ) -> None:
         self._log = log
@@ -114,12 +116,14 @@ class Session:
         self._threads = self._new_threads()
         self._running: dict[RecordUid, str] = {}
         self._checkpointer = Checkpointer(log, world)
+        self.spared: Callable[[], Collection[int]] = tuple
+        """The processes that a rewind must not end although the run started them."""
         self._rewinder = Rewinder(
             log,
             world,
             self._checkpointer,
             budget=budget,
-            end_processes=end_processes,
+            end_processes=end_processes or self._end_descendants,
             keep_world=keep_world,
             memory="" if rules.memory == CUMULATIVE else str(rules.memory),
         )
@@ -142,6 +146,9 @@ class Session:
     @property
     def tree(self) -> RunTree:
         return self._log.tree
+
+    def _end_descendants(self, started_since: int) -> tuple[list[Process], list[Process]]:
+        return end_descendants(started_since, self.spared)
 
     def _new_threads(self) -> Threads:
         """For a process of the agent that begins: what earlier ones asked keeps its names."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentError
 from agentrewind.engine.commands import OUTPUT_LIMIT, CommandResult, encoded, result_of
+from agentrewind.engine.processes import descendants
 from agentrewind.engine.started import Start
 from agentrewind.integrations.sandbox.environment import environment
 from agentrewind.integrations.sandbox.running import Sandboxed, blamed, shell, start_bwrap
@@ -232,3 +233,37 @@ def _answer(line: socket.socket) -> dict[str, int]:
         return {str(name): int(value) for name, value in said.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise OSError(0, "the first process of the sandbox doesn't say what it should") from error
+
+
+class SessionHost:
+    """Services in the sandbox of a session: a `Host`. Their numbers are those inside."""
+
+    def __init__(self, sandbox: Sandbox, first: int, cwd: Path, environ: Mapping[str, str]) -> None:
+        self._commands = SessionCommands(sandbox)
+        self._first, self._cwd, self._environ = first, cwd, environ
+
+    def start(self, command: str) -> int:
+        """See `Host`."""
+        return self._commands.last(command, cwd=self._cwd, environ=self._environ)
+
+    def alive(self, number: int) -> bool:
+        """See `Host`."""
+        return self._commands.run(f"kill -0 {number}", cwd=self._cwd, environ=self._environ).exit_code == 0
+
+    def end(self, number: int) -> None:
+        """See `Host`."""
+        self._commands.end(number)
+
+    def pids(self, numbers: Collection[int]) -> set[int]:
+        """See `Host`."""
+        wanted = set(numbers)
+        return {item.pid for item in descendants(self._first) if _inside(item.pid) in wanted} if wanted else set()
+
+
+def _inside(pid: int) -> int:
+    """The number of a process in its own namespace; 0 where it is gone."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.startswith("NSpid:"):
+                return int(line.split()[-1])
+    return 0
