@@ -7,7 +7,7 @@ LANES  ?= $(HOME)/.cache/agentrewind/lanes
 PIP    := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-mini test-slow fidelity storm lint wheel-test bench clean
+.PHONY: help demo test test-atif test-mini test-slow fidelity storm lint wheel-test bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,10 @@ storm: $(VENV)/dev ## 500 processes killed at random while they save, restore, c
 
 test-mini: ## The lane with the real mini-SWE-agent (downloads over 500 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m mini
+
+test-atif: $(VENV)/dev ## Exported trajectories against the format's own models (downloads 3 MB once)
+	PYTHON="$(BIN)/python" LANES="$(LANES)" sh .ci/harbor.sh
+	AGENTREWIND_HARBOR=$(LANES)/harbor-0.26.0 $(BIN)/python -m pytest tests/unit/formats/test_atif.py
 
 wheel-test: $(VENV)/dev ## Build the wheel and run it with the sources out of reach
 	PYTHON="$(PYTHON)" sh .ci/wheel.sh

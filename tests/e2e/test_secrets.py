@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agentrewind.compose.members import reading
 from agentrewind.testing.scripted import Request, ScriptedModel, Step, call, fail, say
 from tests.planted import BARE, CUSTOM, IN_ENVIRONMENT, KINDS, LINES, found_below, found_in
 
@@ -118,6 +119,20 @@ def shown(here: Place) -> list[str]:
     return [here.cli(*item, code=None) for item in words]
 
 
+def exported(here: Place) -> str:
+    """Every kind of export; what the command printed. Of the files in bundles it depends on the words said."""
+    out = here.base / "out"
+    words = [f"--{kind}={out / kind}" for kind in ("records", "atif", "mini", "bundle")]
+    told = here.cli("export", "last", *words) + here.cli("export", "last", "--redact", f"--bundle={out / 'redacted'}")
+    for name in ("bundle", "redacted"):
+        with reading(out / name) as members:
+            (out / f"{name}.d").mkdir()
+            for number, member in enumerate(members):
+                (out / f"{name}.d" / str(number)).write_bytes(member.read(1 << 30))
+    assert b"[redacted " in b"".join(path.read_bytes() for path in (out / "redacted.d").iterdir())
+    return told
+
+
 @pytest.mark.parametrize("mode", ["in place", "fresh"])
 def test_no_planted_secret_is_found_after_a_run(here: Place, mode: str) -> None:
     options = [] if mode == "in place" else ["--mode", mode]
@@ -127,7 +142,7 @@ def test_no_planted_secret_is_found_after_a_run(here: Place, mode: str) -> None:
         told = here.cli(*words, f"Do it. You may need {LINES} and {CUSTOM}", code=None)
         assert found_in(json.dumps(model.requests).encode()) >= {secret[:60] for _, secret in KINDS.values()}
     assert "[redacted" in here.cli("log", "last")
-    search(here, told, *(shown(here) if mode == "in place" else ()))
+    search(here, told, *(shown(here) if mode == "in place" else (exported(here),)))
 
 
 def test_no_planted_secret_is_found_after_a_program_was_recorded_through_the_proxy(here: Place) -> None:

@@ -29,13 +29,16 @@ COMMANDS = {
     "restore": "Bring the files back to a checkpoint.",
     "undo": "Take back the last rewind or restore.",
     "check": "Check the journal of a run and its snapshots.",
-    "export": "Write a run out as plain JSON lines.",
+    "export": "Write a run out: records, a bundle, trajectories, spans.",
+    "import": "Take in a run from a bundle or a trajectory.",
     "eval": "Play environments with a policy, with and without ways back.",
     "snap": "Save and restore any directory by hand, without an agent.",
     "store": "Look after the snapshots: what they take, whether they are sound, what may go.",
     "paths": "Show what of a directory is saved, and how.",
 }
 """Name and one line of help of each command, in the order of the help page. Their modules are named like them."""
+MODULES = {"import": "import_"}
+"""Those that can't be."""
 
 
 class LazyGroup(click.Group):
@@ -49,7 +52,7 @@ class LazyGroup(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"agentrewind.cli.{cmd_name}").command
+        command = importlib.import_module(f"agentrewind.cli.{MODULES.get(cmd_name, cmd_name)}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -81,6 +81,10 @@ class Home:
     def run_dir(self, run_id: str) -> Path:
         return self.runs / run_id
 
+    def is_run_id(self, name: str) -> bool:
+        """Whether a run could be called so: then it names a directory of ours, and nothing else."""
+        return _RUN_ID.fullmatch(name) is not None
+
     def run_ids(self) -> list[str]:
         """All runs, oldest first.
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
 import functools
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,56 +13,39 @@ from typing import IO
 
 from agentrewind.core import codec
 from agentrewind.core.codec import Json
-from agentrewind.core.errors import JournalError, StorageFull, UsageError
+from agentrewind.core.errors import JournalError
 from agentrewind.core.records import LlmInput, MessageId, ToolInput, Usage
 from agentrewind.core.tree import Branch, Node
+from agentrewind.journal.output import new_directory
 from agentrewind.journal.reader import RunLog
 
 _CACHED = 4096
 """Contents kept parsed at a time: each call of a run repeats those of the one before."""
 _BRANCH_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_OURS = re.compile(r"branch-[A-Za-z0-9_-]{1,64}\.jsonl")
 
 
-def export_records(log: RunLog, to: Path) -> None:
+def export_records(log: RunLog, to: Path, *, force: bool = False) -> None:
     """Write `branch-<id>.jsonl` for each branch into the directory `to`, which appears whole or not at all.
 
     The first line of each branch but the first is a header that names the run and the node it forked at.
 
     Raises:
-        UsageError: `to` is there and isn't an empty directory, or can't be made; nothing was kept.
+        UsageError: `to` is there and isn't an empty directory, or can't be made; nothing was kept. With `force`, one
+            that holds nothing but such files is replaced.
         JournalError: a branch has a name that can't be a file's; nothing was written.
         StorageFull: no room; nothing was kept.
     """
-    _check_free(to)
+    check_names(log)
+    with new_directory(to, _OURS, force=force) as part:
+        _write(log, part)
+
+
+def check_names(log: RunLog) -> None:
+    """Raises: JournalError: a branch has a name that can't be a file's."""
     for branch in log.tree.branches:
         if not _BRANCH_ID.match(branch):
             raise JournalError(f"The branch {branch!r} of run {log.run_dir} can't name a file. Nothing was written.")
-    try:
-        to.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=".records.", dir=to.parent))
-        try:
-            _write(log, part)
-            part.rename(to)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-    except OSError as error:
-        if error.errno in _FULL:
-            raise StorageFull(f"No room to export into {to}: {error.strerror}. Nothing was kept.") from error
-        raise UsageError(f"The records can't be written to {to}: {error.strerror}. Nothing was kept.") from error
-
-
-def _check_free(to: Path) -> None:
-    if not os.path.lexists(to):
-        return
-    try:
-        what = "is not empty" if any(to.iterdir()) else ""
-    except NotADirectoryError:
-        what = "is a file"
-    except OSError as error:
-        what = f"can't be looked into ({error.strerror})"
-    if what:
-        raise UsageError(f"{to} {what}. Name a directory that doesn't exist yet; nothing was touched.")
 
 
 def _write(log: RunLog, part: Path) -> None:
@@ -136,17 +116,17 @@ def _tool_input(tool: ToolInput | None) -> Json:
 
 def _timing(node: Node) -> Json:
     return {
-        "start": _utc(node.began.started_ns),
+        "start": utc(node.began.started_ns),
         "start_ns": node.began.started_ns,
         "latency_ms": node.ended.latency_ms if node.ended else None,
     }
 
 
-def _utc(at_ns: int) -> str | None:
-    """ISO 8601 to the nanosecond; None for a time that no calendar holds."""
+def utc(at_ns: int, *, digits: int = 9) -> str | None:
+    """ISO 8601 with so many digits of the second; None for a time that no calendar holds."""
     seconds, nanoseconds = divmod(at_ns, 1_000_000_000)
     try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z"
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{f'{nanoseconds:09d}'[:digits]}Z"
     except (ValueError, OverflowError, OSError):
         return None
 

@@ -13,6 +13,7 @@ from agentrewind.core.tree import RunTree
 from agentrewind.journal import format as fmt
 from agentrewind.journal.files import DamagedAt, open_plain
 from agentrewind.journal.lease import is_held
+from agentrewind.journal.redacted import Redact, redacted
 from agentrewind.journal.scan import Contents, scan
 
 
@@ -60,3 +61,19 @@ def read_run(run_dir: Path) -> RunLog:
     found = scan(run_dir)
     warnings = () if alive else tuple(found.torn)
     return RunLog(run_dir, tuple(found.events), found.tree, warnings, alive, found.contents)
+
+
+class RedactedLog(RunLog):
+    """A run as it would be if it were recorded with another redactor: what an older one left is taken out."""
+
+    __slots__ = ("_redact",)
+
+    def __init__(self, log: RunLog, redact: Redact) -> None:
+        events = tuple(redacted(event, redact) for event in log.events)
+        super().__init__(log.run_dir, events, RunTree.fold(events), log.warnings, log.alive, log.contents)
+        object.__setattr__(self, "_redact", redact)
+
+    def get(self, content: MessageId) -> Json:
+        """As `RunLog.get`."""
+        redact: Redact = object.__getattribute__(self, "_redact")
+        return redact(RunLog.get(self, content))

@@ -1,0 +1,95 @@
+"""Files for others: each appears whole or not at all, and replaces something only where that was asked for."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from agentrewind.core.errors import StorageFull, UsageError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+@contextmanager
+def new_file(to: Path, *, force: bool = False) -> Iterator[IO[bytes]]:
+    """A file that stands at `to`, durable and readable by its owner only, when the block is left without an error.
+
+    Raises:
+        UsageError: something is there, and no `force`; or it can't be written. StorageFull. Nothing of it is kept.
+    """
+    if os.path.lexists(to) and (not force or not to.is_file()):
+        raise UsageError(f"{to} is there already. Name another file, or say --force; nothing was touched.")
+    part = to.with_name(f".{to.name}.{secrets.token_hex(4)}.part")
+    with _said(to):
+        try:
+            to.parent.mkdir(parents=True, exist_ok=True)
+            fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if force:
+                part.rename(to)
+            else:
+                os.link(part, to)  # refuses where something came to be there meanwhile
+        finally:
+            with suppress(OSError):
+                part.unlink()
+
+
+@contextmanager
+def new_directory(to: Path, ours: re.Pattern[str], *, force: bool = False) -> Iterator[Path]:
+    """A directory that stands at `to` when the block, which fills it, is left without an error.
+
+    `force` replaces one that is there, if all that is in it are files with names that are `ours`.
+
+    Raises:
+        UsageError: `to` is there and isn't empty, or can't be made. StorageFull. Nothing of it is kept.
+    """
+    _check_free(to, ours if force else None)
+    with _said(to):
+        to.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=".export.", dir=to.parent))
+        try:
+            yield part
+            old = part.with_name(part.name + ".old")
+            if force and to.is_dir():
+                to.rename(old)
+            part.rename(to)
+            shutil.rmtree(old, ignore_errors=True)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def _said(to: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError as error:
+        raise UsageError(f"{to} is there by now; nothing was touched.") from error
+    except OSError as error:
+        if error.errno in _FULL:
+            raise StorageFull(f"No room to export into {to}: {error.strerror}. Nothing was kept.") from error
+        raise UsageError(f"{to} can't be written: {error.strerror}. Nothing was kept.") from error
+
+
+def _check_free(to: Path, ours: re.Pattern[str] | None) -> None:
+    if not os.path.lexists(to):
+        return
+    try:
+        names = [item for item in to.iterdir() if ours is None or item.is_dir() or not ours.fullmatch(item.name)]
+        what = "is not empty" if names and ours is None else "holds other files than exported ones" if names else ""
+    except NotADirectoryError:
+        what = "is a file"
+    except OSError as error:
+        what = f"can't be looked into ({error.strerror})"
+    if what:
+        raise UsageError(f"{to} {what}. Name a directory that doesn't exist yet; nothing was touched.")
