@@ -124,7 +124,8 @@ def test_a_line_carries_the_whole_envelope_expanded(log, tmp_path):
     }
     assert tool["input"] == {"tool": "bash", "arguments": {"command": "ls"}, "call_id": "call_1"}
     assert tool["error"] == {"type": "OSError", "message": "no", "boundary": "tool", "traceback": "tail"}
-    assert tool["effects"] == [{"kind": "external", "what": "curl"}]
+    [effect] = tool["effects"]
+    assert (effect["kind"], effect["what"]) == ("external", "curl")
     assert (tool["parent"], tool["output"]) == (REC1, None)
 
 
