@@ -19,6 +19,7 @@ from agentrewind.engine import offline
 from agentrewind.engine.people import People
 from agentrewind.engine.session import Session
 from agentrewind.journal.requests import Requests, RewindRequest, new_id
+from agentrewind.snapshots.attributed import Alone, Attributed
 from tests.crash.rewinding_child import open_run, work
 from tests.unit.engine.wire import PATH, SHELL, Provider, answer
 
@@ -35,7 +36,7 @@ def main() -> None:
     crashpoints.arm(point, lambda: os.kill(os.getpid(), signal.SIGKILL))
     print("armed", flush=True)
     log, world = open_run(base, new=not again)
-    session = Session(log, world, [OpenAIChat()])
+    session = Session(log, Attributed(world, Alone("run crashing")), [OpenAIChat()])
     requests = Requests(base / "run")
     session.people = People(log, requests)
     messages: list[dict] = [{"role": "user", "content": "do it"}]

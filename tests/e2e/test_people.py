@@ -246,10 +246,50 @@ def test_a_run_that_has_ended_is_brought_back_at_once_and_undone(here: Place):  
         assert not (here.workspace / "wrong.txt").exists()
         assert (here.workspace / "mine.txt").read_text() == "a person's\n"
         assert here.cli("undo", "last").returncode == 0
-        (here.workspace / "mine.txt").unlink(missing_ok=True)
-        assert set(describe(here.workspace)) == set(ended)
+        assert set(describe(here.workspace)) - {"mine.txt"} == set(ended)
         assert here.cli("rewind", "last", "--to", "rec_000003", "--note", NOTE, "--yes").returncode == 0
         done = here.cli("resume", "last")
         assert done.returncode == 0, done.stderr
         assert json.dumps(model.last["messages"]).count(NOTE) == 1
     assert (here.workspace / "right.txt").exists()
+    assert (here.workspace / "mine.txt").read_text() == "a person's\n"
+
+
+@pytest.mark.parametrize("word", [(), ("--discard-drift",)], ids=["kept", "discarded"])
+@pytest.mark.parametrize("kind", ["exec", "run, fresh"])
+def test_what_a_person_wrote_while_the_agent_waited_stays_unless_they_say_otherwise(here: Place, kind: str, word):  # noqa: F811
+    gated = Gated(here)
+
+    def play(request: Request) -> Step:
+        step = gated(request)
+        if len(request.results) == 1 and not request.says(SENT_BACK):
+            (here.workspace / "a.txt").write_text("mended by hand\n")
+            (here.workspace / "mine.txt").write_text("a person's\n")
+        return step
+
+    with ScriptedModel(play, api_key=KEY) as model:
+        agent = KINDS[kind](here, model)
+        gated.is_waiting()
+        target = second(here)
+        plan = here.json("rewind", "last", "--to", target, "--dry-run", *word)
+        person = here.start("rewind", "last", "--to", target, "--note", NOTE, "--yes", *word)
+        until(lambda: asked(here))
+        gated.open()
+        told, complaints = person.communicate(timeout=60)
+        assert person.returncode == 0, complaints
+        assert agent.wait(60) == 0
+    kept = {gap["path"]: gap["why"] for gap in plan["kept"]}
+    changes = {act["path"] for act in plan["acts"]}
+    files = set(os.listdir(here.workspace))
+    assert {"one.txt", "right.txt", "original"} <= files
+    assert not {"wrong.txt", "late.txt"} & files
+    if word:
+        assert not kept
+        assert {"mine.txt", "a.txt", "wrong.txt"} <= changes
+        assert (here.workspace / "a.txt").read_text() == "broken\n"
+        assert "mine.txt" not in files
+    else:
+        assert kept["mine.txt"] == "new by somebody else than a run: left as it is"
+        assert not {"mine.txt", "a.txt"} & changes
+        assert (here.workspace / "a.txt").read_text() == "mended by hand\n"
+        assert "left as it is: mine.txt: new by somebody else than a run" in told

@@ -6,13 +6,13 @@ import time
 
 import click
 
-from agentrewind.cli.drift import drift_option, is_told_apart, of_run, told_if_interrupted
+from agentrewind.cli.drift import drift_option, of_run, told_if_interrupted
 from agentrewind.cli.facts import move_facts, report_facts
 from agentrewind.cli.options import confirm, dry_run_option, json_option, run_argument, yes_option
-from agentrewind.cli.reports import show_left, show_report, told
+from agentrewind.cli.reports import SHOWN, show_report, told
 from agentrewind.cli.screen import err, out, progress, sentence
 from agentrewind.cli.summary import goes_on
-from agentrewind.cli.text import as_json, one_line, plural, printable
+from agentrewind.cli.text import as_json, one_line, path_name, plural, printable
 from agentrewind.compose import asking
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.codec import Json
@@ -91,21 +91,21 @@ def _offer(run: Run) -> None:
 # --- beforehand -------------------------------------------------------------------------------------------------------
 
 
-def _keeps(run: Run, keep_drift: bool | None) -> bool:
-    if keep_drift is not None:
-        return keep_drift
-    return is_told_apart(run.tree) and not run.alive
+def _keeps(keep_drift: bool | None) -> bool:
+    return True if keep_drift is None else keep_drift
 
 
 def _plan(run: Run, wish: Wish, *, keep: bool) -> RestoreReport:
     snapshot = run.node(wish.target).began.snapshot
     assert snapshot is not None  # `wish_of` has looked
     with progress("looking at the workspace"), run.reading() as world:
-        return of_run(world, run.tree, keep=keep).restore(snapshot, dry_run=True)
+        if not keep:
+            return of_run(world, run.tree, keep=False).restore(snapshot, dry_run=True)
+        return asking.rehearsed(world, run, wish.target)
 
 
 def _rehearse(run: Run, wish: Wish, *, keep_drift: bool | None, as_object: bool) -> None:
-    plan = _plan(run, wish, keep=_keeps(run, keep_drift))
+    plan = _plan(run, wish, keep=_keeps(keep_drift))
     survives, processes = asking.survivors(run.tree, wish.target), asking.in_the_way(run, wish.target)
     if as_object:
         print(as_json({**_facts(plan), "survives": survives, "processes": processes}))
@@ -138,7 +138,7 @@ def _ask(run: Run, wish: Wish, plan: RestoreReport) -> None:
 
 
 def _ask_for(run: Run, wish: Wish, *, keep_drift: bool | None, yes: bool, wait: bool, as_object: bool) -> None:
-    keep = _keeps(run, keep_drift)
+    keep = _keeps(keep_drift)
     if not yes:
         _ask(run, wish, _plan(run, wish, keep=keep))
     asked = asking.Asked(run, wish, keep_drift=keep)
@@ -187,8 +187,7 @@ def _tell_made(move: Rewound, *, as_object: bool) -> None:
     if as_object:
         print(as_json(move_facts(move)))
         return
-    for gap in move.kept:
-        sentence(f"  left as it is: {printable(gap.path)}: {one_line(gap.why)}", out())
+    _say_left(move)
     for process in move.ended_processes:
         sentence(f"  ended: {printable(process)}", out())
     sentence(
@@ -197,25 +196,29 @@ def _tell_made(move: Rewound, *, as_object: bool) -> None:
     )
 
 
+def _say_left(move: Rewound) -> None:
+    for gap in move.kept[:SHOWN]:
+        sentence(f"  left as it is: {path_name(gap.path)}: {one_line(gap.why)}", out())
+    if len(move.kept) > SHOWN:
+        sentence(f"  left as it is: {len(move.kept) - SHOWN:,} more", out())
+
+
 # --- a run that has ended ---------------------------------------------------------------------------------------------
 
 
 def _make(run: Run, wish: Wish, *, keep_drift: bool | None, yes: bool, as_object: bool) -> None:
-    keep = _keeps(run, keep_drift)
+    keep = _keeps(keep_drift)
     if not yes:
         _ask(run, wish, _plan(run, wish, keep=keep))
     with progress("rewind") as step, run.writing(step) as opened:
         told(opened.settled)
         asking.drop_requests(run, opened.log)
-        world = of_run(opened.world, opened.log.tree, keep=keep)
-        with told_if_interrupted(world, f"agentrewind undo {run.id}"):
-            move = offline.rewind(opened.log, world, wish.target, wish.note)
-    report = world.reports[-1] if world.reports else None
+        with told_if_interrupted(opened.world, f"agentrewind undo {run.id}"):
+            move = offline.rewind(opened.log, opened.world, wish.target, wish.note, keep_drift=keep)
     if as_object:
-        print(as_json({**move_facts(move), "report": None if report is None else report_facts(report)}))
+        print(as_json(move_facts(move)))
         return
-    if report is not None:
-        show_left(report, out())
+    _say_left(move)
     sentence(
         f"Brought back to before {move.target}: {plural(move.restored, 'path')} changed; {goes_on(run, run.id)}."
         f" `agentrewind undo {run.id}` takes it back.",

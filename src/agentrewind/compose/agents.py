@@ -13,7 +13,7 @@ from typing import Literal
 from agentrewind.compose import fresh, reset
 from agentrewind.compose.confining import Confined, confined, seen
 from agentrewind.compose.home import Home
-from agentrewind.compose.recording import Watched, checked_command, created, header, recorder, submitted
+from agentrewind.compose.recording import Watched, attributed, checked_command, created, header, recorder, submitted
 from agentrewind.compose.runs import INTERRUPTED, Run, settle
 from agentrewind.compose.secret import redactor, say_without_secrets
 from agentrewind.compose.services import fits, services_in
@@ -296,9 +296,10 @@ class _Driver:
         self._services = services_in(
             agent.settings.services, within, workspace, self._environ, lambda text: watched.append(Warned(text))
         )
+        own = attributed(world, log.run_dir.name)
         self._session = recorder(
             watched,
-            Serviced(world, self._services) if agent.settings.services else world,
+            Serviced(own, self._services) if agent.settings.services else own,
             agent.strategy,
             max_rewinds=agent.settings.max_rewinds,
             keep_world=agent.settings.keep == "world",

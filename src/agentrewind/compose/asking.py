@@ -10,6 +10,7 @@ from agentrewind.compose.runs import Run
 from agentrewind.core.errors import UsageError
 from agentrewind.core.records import RecordUid, RewindGivenUp, RewindIntended, RewindRejected, Rewound
 from agentrewind.core.tree import RunTree
+from agentrewind.core.world import RestoreReport
 from agentrewind.engine.people import People
 from agentrewind.engine.processes import marked, ticks_at
 from agentrewind.engine.rewinder import Wish, obstacle
@@ -18,6 +19,8 @@ from agentrewind.journal.lease import is_held
 from agentrewind.journal.reader import read_run
 from agentrewind.journal.requests import Requests, RewindRequest, new_id
 from agentrewind.journal.writer import JournalWriter
+from agentrewind.snapshots.attribution import Whose
+from agentrewind.snapshots.workspace import WorkspaceWorld
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,19 @@ def in_the_way(run: Run, target: RecordUid) -> list[str]:
     """The processes of the run that were started since `target`: a rewind ends those that its tools left behind."""
     since = ticks_at(run.node(target).began.started_ns)
     return [str(process) for process in marked(run.id) if process.started >= since]
+
+
+def rehearsed(world: WorkspaceWorld, run: Run, target: RecordUid) -> RestoreReport:
+    """What a rewind to `target` would do to the files, which leaves what others changed as it is. Nothing is touched.
+
+    Of what changed after the last look at them, nobody can tell yet whose it is; it is shown as the run's while its
+    agent is alive, and as somebody else's once it has ended.
+    """
+    snapshot, last = run.node(target).began.snapshot, run.tree.live
+    assert snapshot is not None  # `obstacle` has looked
+    since = None if last is None else last.snapshot
+    whose = Whose(f"run {run.id}", lately=run.tree.ended is not None and not run.alive)
+    return world.restore(snapshot, dry_run=True, since=since, whose=whose)
 
 
 class Asked:

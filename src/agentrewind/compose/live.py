@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
-from agentrewind.compose.recording import checked_command, created, header, recorder, submitted
+from agentrewind.compose.recording import attributed, checked_command, created, header, recorder, submitted
 from agentrewind.compose.runs import INTERRUPTED, settle
 from agentrewind.compose.secret import redactor
 from agentrewind.compose.worlds import open_world
@@ -156,7 +156,13 @@ def session(
         settle(home, world, root)
         with created(home, started, redact, durability) as log:
             recorded = recorder(
-                log, world, plan, max_rewinds=max_rewinds, keep_world=False, redact=redact, rules=chosen
+                log,
+                attributed(world, started.run_id),
+                plan,
+                max_rewinds=max_rewinds,
+                keep_world=False,
+                redact=redact,
+                rules=chosen,
             )
             run = LiveRun(started.run_id, root, recorded, check, plan)
             with run.recording():

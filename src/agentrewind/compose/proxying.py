@@ -15,7 +15,16 @@ from agentrewind.compose.continuing import continued
 from agentrewind.compose.home import Home
 from agentrewind.compose.pricing import Priced
 from agentrewind.compose.program import ProgramSession
-from agentrewind.compose.recording import DIALECTS, Watched, checked_command, created, header, people, submitted
+from agentrewind.compose.recording import (
+    DIALECTS,
+    Watched,
+    attributed,
+    checked_command,
+    created,
+    header,
+    people,
+    submitted,
+)
 from agentrewind.compose.runs import INTERRUPTED, PROGRAM, Run, settle
 from agentrewind.compose.secret import redactor
 from agentrewind.compose.worlds import open_world
@@ -291,7 +300,7 @@ class _Recording:
         watched = Watched(log, happened)
         session = ProgramSession(
             Priced(watched),
-            world,
+            attributed(world, log.run_dir.name),
             DIALECTS,
             budget=Budget(rewinds=self.settings.max_rewinds),
             offers_rewind=self.strategy.offers_rewind,

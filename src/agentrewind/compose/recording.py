@@ -26,6 +26,8 @@ from agentrewind.engine.people import People
 from agentrewind.engine.session import Session
 from agentrewind.journal.requests import Requests
 from agentrewind.journal.writer import Durability, JournalWriter
+from agentrewind.snapshots.attributed import Alone, Attributed
+from agentrewind.snapshots.workspace import WorkspaceWorld
 from agentrewind.strategies.rewind_rules import RewindRules
 from agentrewind.tasks.check import CommandCheck
 
@@ -126,6 +128,11 @@ def recorder(
     )
     session.people = people(log)
     return session
+
+
+def attributed(world: WorkspaceWorld, run_id: str) -> Attributed:
+    """A workspace as a run uses it: its snapshots say who was at work."""
+    return Attributed(world, Alone(f"run {run_id}"))
 
 
 def people(log: Watched | JournalWriter) -> People:

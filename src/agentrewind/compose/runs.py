@@ -239,6 +239,9 @@ class Run:
                 JournalWriter.open(self.path, redact=redact, durability=durability) as log,
             ):
                 done = [*log.warnings, *settle(self._home, world, workspace, log)]
+                world.mark(
+                    [] if log.tree.ended is not None else [holder]
+                )  # what changed since: a person's, or the agent's
                 yield Opened(log, world, tuple(done))
         finally:
             with suppress(AgentRewindError):

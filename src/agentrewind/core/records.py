@@ -236,6 +236,8 @@ class RewindIntended:
     """The selector that chose `target`; empty where it is the one that was asked for."""
     memory: str = ""
     """The memory policy in force, as `core.memory.policy_named` takes it; empty for the default."""
+    keeps: Literal["nothing", "runs", "all"] = "nothing"
+    """Of what others changed last: nothing stays, what other runs did, or what anybody did."""
 
 
 @dataclass(frozen=True, slots=True)

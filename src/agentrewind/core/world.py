@@ -7,7 +7,7 @@ Paths are relative to the root of the world, `/`-separated `str` with undecodabl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NewType, Protocol
+from typing import NewType, Protocol, runtime_checkable
 
 SnapshotId = NewType("SnapshotId", str)
 
@@ -200,3 +200,27 @@ class World(Protocol):
 
     def close(self) -> None:
         """Give the lease back."""
+
+
+@runtime_checkable
+class KeepsOthers(Protocol):
+    """A world whose snapshots say who was at work when something changed."""
+
+    def restore_own(
+        self, snapshot: SnapshotId, mine: str, *, people: bool, until: SnapshotId | None = None
+    ) -> RestoreReport:
+        """Take back what `mine` did since `snapshot`, and leave what others did last: other runs, or with `people`
+        everybody. `until` is the newest state that counts, by default the present. Raises: as `World.restore`.
+        """
+
+
+@runtime_checkable
+class TellsApart(KeepsOthers, Protocol):
+    """Such a world in the hands of a run, which has to say when it has something at work."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether other runs may be at work in it at the same time."""
+
+    def at_work(self, working: bool) -> None:
+        """From here on the run has something at work; or it has nothing since the snapshot that it took last."""

@@ -33,19 +33,22 @@ class Checkpointer:
         self._log = log
         self._world = world
         self._at: SnapshotId | None = None
+        self.took_ms = 0.0
+        """How long the last look took."""
         self._ticks = 0
         self._taken_at: dict[RecordUid, int] = {}
         self.looked_ms = 0.0
         """How long the last `save` looked at a world that was as before."""
 
-    def save(self, label: str = "") -> Snapshotted:
+    def save(self, label: str = "", *, idle: bool = False) -> Snapshotted:
         """Snapshot now. A failure is recorded as a hole and returned, never hidden and never raised.
 
-        An unchanged world writes nothing: the node that comes next names the same snapshot again.
+        An unchanged world writes nothing: the node that comes next names the same snapshot again. With `idle`, what
+        changed is no doing of the node before it.
         """
         self._ticks = ticks_now()
         tree = self._log.tree
-        after = tree.head if tree.head is not None and tree.node(tree.head).after is None else None
+        after = tree.head if tree.head is not None and tree.node(tree.head).after is None and not idle else None
         begun = time.perf_counter()
         self.looked_ms = 0.0
         try:
@@ -53,6 +56,7 @@ class Checkpointer:
         except (StoreError, StorageFull, OSError) as error:
             event = Snapshotted(None, after, failed=str(error), complete=False, at_ns=time.time_ns(), took_ms=ms(begun))
         else:
+            self.took_ms = ms(begun)
             if snapshot.id == self._at and snapshot.id in tree.states:
                 self.looked_ms = ms(begun)
                 return tree.states[snapshot.id]

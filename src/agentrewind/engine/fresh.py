@@ -14,12 +14,12 @@ from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.edits import Edit, Message, splice
 from agentrewind.core.errors import RewindRefused
 from agentrewind.core.memory import Note
-from agentrewind.core.records import Judged, MessageId, RecordUid, RewindRejected, ToolInput, Warned
+from agentrewind.core.records import Judged, MessageId, RecordUid, RewindIntended, RewindRejected, ToolInput, Warned
 from agentrewind.core.strategy import Decision, Strategy
 from agentrewind.core.tools import NAMES, TOOLS
 from agentrewind.core.tree import Node
 from agentrewind.core.wire import Send, WireReply
-from agentrewind.core.world import World
+from agentrewind.core.world import SnapshotId, TellsApart, World
 from agentrewind.dialects.base import Dialect, MemoryRole
 from agentrewind.engine import offline
 from agentrewind.engine.checkpointer import Log
@@ -42,6 +42,7 @@ from agentrewind.engine.session import SUBMISSION, Inject, Session, jsonable
 from agentrewind.engine.signal import RewindSignal
 from agentrewind.engine.threads import Thread
 from agentrewind.engine.whole import Whole, marked
+from agentrewind.engine.workplace import BEGINNING
 from agentrewind.strategies.rewind_rules import RewindRules
 
 T = TypeVar("T")
@@ -126,6 +127,7 @@ class FreshSession(Session):
 
     def _forget(self) -> None:
         """What belonged to the process that is gone."""
+        self._workplace.begins(BEGINNING, look=False)
         self._threads = self._new_threads()
         self._running.clear()
         self._leaving = None
@@ -169,7 +171,7 @@ class FreshSession(Session):
                 self._leaving = None
                 return self._goes_on(departure, str(error))
             self._leaving = None
-            snapshot = None if self._keeps_world else intent.snapshot
+            snapshot = None if self._keeps_world else self._files_after(intent)
             return Plan(intent.target, remembers=True, effects=departure.effects, snapshot=snapshot)
 
     def give_up(self, departure: Departure, why: str) -> Plan:
@@ -181,6 +183,12 @@ class FreshSession(Session):
             text = GAVE_UP.format(target=departure.intent.target, why=why)
             self._log.append(Warned(text))
             return self._goes_on(departure, text)
+
+    def _files_after(self, intent: RewindIntended) -> SnapshotId:
+        """The state that a rewind has left: that of its target, but for what others changed and was left as it is."""
+        if intent.keeps == "nothing":
+            return intent.snapshot
+        return self._checkpointer.save("after a rewind").snapshot or intent.snapshot
 
     def _goes_on(self, departure: Departure, told: str) -> Plan:
         """Where the run goes on although its process was ended for nothing. Who was not the model gets no answer from
@@ -363,12 +371,18 @@ class FreshSession(Session):
         """Code of the harness that isn't a recorded tool may have touched the files on the way here."""
         if plan.snapshot is None or self._checkpointer.save("before going on").snapshot == plan.snapshot:
             return
-        report = self._world.restore(plan.snapshot)
+        if isinstance(self._world, TellsApart) and self._world.shared:
+            report = self._world.restore_own(plan.snapshot, self._mine(), people=False)
+        else:
+            report = self._world.restore(plan.snapshot)
         self._checkpointer.moved(plan.snapshot)
         if report.acts:
             self._log.append(
                 Warned(f"The agent changed {len(report.acts)} paths on its way back; they were restored again.")
             )
+
+    def _mine(self) -> str:
+        return f"run {self.tree.started.run_id if self.tree.started else ''}"
 
     def _recorded_tool(self, name: str, arguments: Json, call_id: str | None) -> RecordUid | None:
         if self._replay is None:

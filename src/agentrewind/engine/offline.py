@@ -24,11 +24,11 @@ from agentrewind.core.records import (
     Warned,
 )
 from agentrewind.core.tree import Node, RunTree
-from agentrewind.core.world import RestoreReport, SnapshotId, World
+from agentrewind.core.world import KeepsOthers, RestoreReport, SnapshotId, World
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.prefix import calls_rewind_tool
 from agentrewind.engine.processes import Process, end_all, marked
-from agentrewind.engine.rewinder import Ender, Rewinder, Wish
+from agentrewind.engine.rewinder import Ender, Rewinder, Wish, brought_back
 
 FILES_DONE = named("restore.files done")
 UNDO_INTENDED = named("undo.intent written")
@@ -82,7 +82,7 @@ def settle(log: Log, world: World) -> list[str]:
     ended = _clear(log)
     clock = time.perf_counter()
     try:
-        report = None if intent.keep_world else world.restore(intent.snapshot)
+        report = None if intent.keep_world else brought_back(world, intent, log.tree, until=intent.live)
     except (AgentRewindError, OSError) as error:
         return [_give_up(log, world, intent, error)]
     restore_ms = ms(clock)
@@ -138,15 +138,18 @@ def _give_up(log: Log, world: World, intent: RewindIntended, error: Exception) -
     return f"Gave up the {intent.why} to {intent.target} ({error}); the files are as they were before it."
 
 
-def rewind(log: Log, world: World, to: RecordUid, note: str, *, by: str = "person") -> Rewound:
-    """Rewind a run whose agent is not running; `resume` then goes on from there.
+def rewind(
+    log: Log, world: World, to: RecordUid, note: str, *, by: str = "person", keep_drift: bool = False
+) -> Rewound:
+    """Rewind a run whose agent is not running; `resume` then goes on from there. With `keep_drift`, what somebody else
+    changed last stays as it is.
 
     Raises:
         UnknownRecord: no such record.
         RewindRefused: it can't be made; nothing was touched.
     """
     node = log.tree.node(to)
-    wish = Wish(to, note, node.began.thread, by=by)
+    wish = Wish(to, note, node.began.thread, by=by, keep_drift=keep_drift)
     rewinder = _rewinder(log, world)
     refusal = rewinder.refusal(wish)
     if refusal is not None:
@@ -355,7 +358,7 @@ def resume(log: Log, world: World, memory: Callable[[str], Message] = system_mes
     found = None
     if point.snapshot is not None:
         begun = time.perf_counter()
-        report = world.restore(point.snapshot)
+        report = _brought_to(world, point.snapshot, log.tree)
         live = report.live
         if report.acts and live is not None:
             found = live
@@ -367,6 +370,14 @@ def resume(log: Log, world: World, memory: Callable[[str], Message] = system_mes
     log.append(RunResumed(time.time_ns(), log.tree.next_branch(), point.at, serves=point.serves, live=live))
     log.sync()
     return replace(point, found=found), done
+
+
+def _brought_to(world: World, snapshot: SnapshotId, tree: RunTree) -> RestoreReport:
+    """The files of the checkpoint at which a run is resumed; what a rewind to it has left to others stays theirs."""
+    move = unanswered_move(tree)
+    if move is None or not move.kept or not isinstance(world, KeepsOthers):
+        return world.restore(snapshot)
+    return world.restore_own(snapshot, f"run {_run_id(tree)}", people=True)
 
 
 def started(log: Log) -> RunStarted:

@@ -36,12 +36,16 @@ class People:
         grant: Grant,
         guarded: Callable[[], AbstractContextManager[None]],
         over: Callable[[], bool],
+        arrived: Callable[[], None],
     ) -> bool:
         """Carry out what was asked for of this conversation. True once its call may be made, which takes as long as
         the run is paused; False where `over` says that nobody waits for the answer any more.
 
-        `guarded` is held for each look, and not in between.
+        `guarded` is held for each look, and not in between. `arrived` is called first where anything was asked for.
         """
+        if self._requests.any():
+            with guarded():
+                arrived()
         while True:
             with guarded():
                 for request in self._requests.waiting():
@@ -83,7 +87,7 @@ class People:
             self._carry_out(request, thread, grant)
 
     def _carry_out(self, request: RewindRequest, thread: ThreadId, grant: Grant) -> None:
-        wish = Wish(request.to, request.note, thread, by="person", request=request.id)
+        wish = Wish(request.to, request.note, thread, by="person", request=request.id, keep_drift=request.keep_drift)
         try:
             refusal = grant(wish)
             if refusal is not None:

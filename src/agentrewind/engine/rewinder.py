@@ -26,7 +26,7 @@ from agentrewind.core.records import (
     Warned,
 )
 from agentrewind.core.tree import RunTree
-from agentrewind.core.world import Gap, SnapshotId, World
+from agentrewind.core.world import Gap, KeepsOthers, RestoreReport, SnapshotId, TellsApart, World
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.processes import Process, end_all, leftovers, ticks_now
 
@@ -64,6 +64,8 @@ class Wish:
     asked: RecordUid | None = None
     """What was asked for, where a selector chose `target` in its place."""
     selector: str = ""
+    keep_drift: bool = False
+    """What somebody else changed last stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,16 @@ def obstacle(tree: RunTree, wish: Wish) -> str | None:
     if snapshot is not None and not tree.complete(snapshot):
         return f"The snapshot at {wish.target} is incomplete (some files could not be read); choose another one."
     return None
+
+
+def brought_back(
+    world: World, intent: RewindIntended, tree: RunTree, *, until: SnapshotId | None = None
+) -> RestoreReport:
+    """Restore the files of a rewind as it was intended; `until` as in `KeepsOthers`. Raises: as `World.restore`."""
+    if intent.keeps == "nothing" or tree.started is None or not isinstance(world, KeepsOthers):
+        return world.restore(intent.snapshot)
+    mine = f"run {tree.started.run_id}"
+    return world.restore_own(intent.snapshot, mine, people=intent.keeps == "all", until=until)
 
 
 class Rewinder:
@@ -197,12 +209,18 @@ class Rewinder:
             asked=wish.asked,
             selector=wish.selector,
             memory=self._policy,
+            keeps=self._keeps(wish),
         )
         self._world.sync()
         self._log.append(intent)
         self._log.sync()
         reach(INTENDED)
         return intent
+
+    def _keeps(self, wish: Wish) -> Literal["nothing", "runs", "all"]:
+        if wish.keep_drift:
+            return "all"
+        return "runs" if isinstance(self._world, TellsApart) and self._world.shared else "nothing"
 
     def carry_out(
         self,
@@ -262,7 +280,7 @@ class Rewinder:
 
     def _restore(self, intent: RewindIntended) -> tuple[int, tuple[Gap, ...], SnapshotId]:
         try:
-            report = self._world.restore(intent.snapshot)
+            report = brought_back(self._world, intent, self._log.tree)
         except (AgentRewindError, OSError) as error:
             self._go_back(intent, error)
             raise RewindRefused(f"The rewind was not made: {error} The files are as they were before it.") from error

@@ -45,6 +45,7 @@ from agentrewind.engine.rewinder import Ender, Rewinder, Wish, end_descendants
 from agentrewind.engine.signal import RaisedElsewhere
 from agentrewind.engine.threads import Answer, Context, Thread, Threads
 from agentrewind.engine.turn import ENDED, Turn
+from agentrewind.engine.workplace import Workplace
 from agentrewind.strategies.rewind_rules import RewindRules
 from agentrewind.strategies.triggers import wanted
 
@@ -130,6 +131,7 @@ class Session:
         self._rules = rules
         self._memory = Memory(log, budget, rules.memory, whole=self._whole_memory)
         self._teller = Teller(log, rules.noticing)
+        self._workplace = Workplace(world, self._checkpointer)
         self._next = len(log.tree.nodes) + 1
         self._serve: RecordUid | None = None
         self._tools: tuple[list[Json], MessageId | None, Json] | None = None
@@ -188,13 +190,26 @@ class Session:
             turn = Turn(thread)
         if not self._hear_people(dialect, thread, send):
             return send(body)
+        try:
+            reply = self._answered(turn, Asking(dialect, body, send))
+        except BaseException:
+            self._workplace.begins(turn.thread.id, look=False)
+            raise
+        with self._guarded():
+            if turn.thread.pending or turn.thread.id == self.tree.main:
+                self._workplace.begins(turn.thread.id)
+        return reply
+
+    def _answered(self, turn: Turn, by: Asking) -> WireReply:
+        """The answer for the harness: a recorded one that is to be given again, or a new one."""
+        dialect, body, thread = by.dialect, by.body, turn.thread
         with self._guarded():
             if thread.ended:
+                self._workplace.rests(thread.id, self._checkpointer.save())
                 return _refused_call(dialect, thread.id)
             served = self._served(thread, dialect, body)
         if served is not None:
             return served
-        by = Asking(dialect, body, send)
         self._go_back_unasked(turn, by)
         left, first = self._budget.internal_calls, True
         while True:
@@ -258,7 +273,10 @@ class Session:
             refusal = refusal or self._wait_until_quiet(thread)
             return self._move(dialect, thread, wish) if refusal is None else refusal
 
-        return self.people.hear(thread.id, grant, self._guarded, lambda: self._ended or has_left(send))
+        def arrived() -> None:
+            self._workplace.rests(thread.id, self._checkpointer.save())
+
+        return self.people.hear(thread.id, grant, self._guarded, lambda: self._ended or has_left(send), arrived)
 
     def _hand_over(self, dialect: Dialect, turn: Turn, answer: Reply, body: bytes) -> None:
         """The harness gets this answer: from now on its tools are at work, and a request may go on from it."""
@@ -309,6 +327,7 @@ class Session:
     ) -> tuple[RecordUid, Json]:
         state = self._checkpointer.save()
         hint = self._teller.look(dialect, thread, offers=offers) if first else None
+        self._workplace.rests(thread.id, state)
         effective = thread.effective()
         sent = dialect.with_messages(body, effective)
         if offers:

@@ -108,6 +108,13 @@ class Requests:
     def paused(self) -> bool:
         return os.path.lexists(self._directory / _PAUSE)
 
+    def any(self) -> bool:
+        """Whether there is anything at all."""
+        try:
+            return bool(os.listdir(self._directory))
+        except FileNotFoundError:
+            return False
+
     def waiting(self) -> list[RewindRequest | Unreadable]:
         """What was asked for and isn't dealt with, oldest first; also what a crash cut off after it was taken."""
         try:

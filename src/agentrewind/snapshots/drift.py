@@ -15,6 +15,7 @@ from agentrewind.snapshots import entry as e
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from agentrewind.snapshots.attribution import Whose
     from agentrewind.snapshots.manifests import Delta
 
 _KNOWN = e.TRACKED | {b""}
@@ -33,6 +34,8 @@ class Policy:
 
     keep: bool = False
     since: SnapshotId | None = None
+    whose: Whose | None = None
+    """What stays is told by who changed it last, and not by when."""
 
 
 MADE_EQUAL = Policy()
@@ -44,12 +47,16 @@ class Drift:
 
     since: SnapshotId | None = None
     paths: dict[str, str] = field(default_factory=dict)
+    told: bool = False
+    """The paths say all that there is to say."""
 
     def __contains__(self, path: str) -> bool:
         return path in self.paths
 
     def why(self, path: str) -> str:
         """How it differs from the last look, in words that begin a sentence about the path."""
+        if self.told:
+            return self.paths[path]
         return f"{self.paths[path]} since {f'snapshot {self.since[:12]}' if self.since else 'the last look'}"
 
 
@@ -80,4 +87,4 @@ def with_databases(drift: Drift, *states: Mapping[str, bytes]) -> Drift:
         for other in (base + end for end in _SQLITE):
             if other not in paths and any(other in state for state in states):
                 paths[other] = f"together with {path!r}, {drift.paths[path]}"
-    return Drift(drift.since, paths)
+    return Drift(drift.since, paths, drift.told)

@@ -29,6 +29,14 @@ class Drifting:
         self.reports.append(report)
         return report
 
+    def restore_own(
+        self, snapshot: SnapshotId, mine: str, *, people: bool, until: SnapshotId | None = None
+    ) -> RestoreReport:
+        """As `WorkspaceWorld.restore_own`."""
+        report = self._world.restore_own(snapshot, mine, people=people, until=until)
+        self.reports.append(report)
+        return report
+
     def snapshot(self, label: str = "") -> Snapshot:
         return self._world.snapshot(label)
 

@@ -36,10 +36,12 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What changed between these two snapshots stays as it is."""
+    """What changed between these two snapshots stays as it is; with `mine`, only what others did last (see `Whose`)."""
 
     since: SnapshotId
     until: SnapshotId
+    mine: str = ""
+    people: bool = True
 
 
 def write_intent(store: Path, pending: Pending, *, accept_incomplete: bool, kept: Kept | None = None) -> None:

@@ -9,6 +9,7 @@ from agentrewind.core.errors import RestoreInterrupted, RestoreRefused, Snapshot
 from agentrewind.core.world import Act, Gap, Pending, RestoreReport, SnapshotId
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.access import loosen, set_mode, set_modes
+from agentrewind.snapshots.attribution import A_PERSON, Whose, of_others
 from agentrewind.snapshots.beneath import sync_file_system
 from agentrewind.snapshots.between import between
 from agentrewind.snapshots.drift import EQUAL, LEFT, MADE_EQUAL, NONE, Drift, Policy, found, with_databases
@@ -46,7 +47,7 @@ def rehearse(site: Site, name: SnapshotId, policy: Policy, *, accept_incomplete:
     since = policy.since or site.current
     also: frozenset[str] = frozenset()
     for _ in range(PASSES):
-        drift = _rehearsed_drift(site, since, seen := site.look(also=also))
+        drift = _rehearsed_drift(site, name, since, policy, seen := site.look(also=also))
         difference = target.compared(seen)
         held = with_databases(drift, seen.entries, difference.target) if policy.keep else NONE
         todo = plan(difference, seen, held, also, site.rules)
@@ -62,10 +63,16 @@ def rehearse(site: Site, name: SnapshotId, policy: Policy, *, accept_incomplete:
     )
 
 
-def _rehearsed_drift(site: Site, since: SnapshotId | None, seen: Seen) -> Drift:
+def _rehearsed_drift(site: Site, target: SnapshotId, since: SnapshotId | None, policy: Policy, seen: Seen) -> Drift:
     if since is None:
         return NONE
-    return found(difference(Target(site, since).whole(), seen.entries), since)
+    if policy.whose is None:
+        return found(difference(Target(site, since).whole(), seen.entries), since)
+    others = of_others(site.store, target, since, policy.whose)
+    if not policy.whose.lately:
+        return others
+    late = found(difference(Target(site, since).whole(), seen.entries), since).paths
+    return Drift(target, {**others.paths, **{path: f"{how} by {A_PERSON}" for path, how in late.items()}}, told=True)
 
 
 def _drifted(todo: Plan, drift: Drift) -> tuple[Gap, ...]:
@@ -213,6 +220,12 @@ class Restoring:
 
     def _find_drift(self, live: SnapshotId) -> Drift:
         """What had changed since the last look when this restore was first begun."""
+        whose = self._policy.whose
+        if whose is not None and self._kept is None:
+            self._kept = Kept(self._name, whose.until or live, whose.mine, whose.people)
+        if self._kept is not None and self._kept.mine:
+            kept = self._kept
+            return of_others(self._store, kept.since, kept.until, Whose(kept.mine, kept.people))
         if self._kept is not None:
             since, until = self._kept.since, self._kept.until
         elif self._since is not None:
@@ -236,7 +249,7 @@ class Restoring:
         changed = found(between(self._store, before, now), before).paths
         paths = changed if conflicts is None else [gap.path for gap in conflicts if gap.path in changed]
         meanwhile = dict.fromkeys(paths, "changed during the restore")
-        self._drift = Drift(self._drift.since, {**self._drift.paths, **meanwhile})
+        self._drift = Drift(self._drift.since, {**self._drift.paths, **meanwhile}, self._drift.told)
 
     def _held(self, difference: Difference) -> Drift:
         """What somebody else wrote and wants kept."""

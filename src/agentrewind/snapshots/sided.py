@@ -29,6 +29,7 @@ from agentrewind.core.world import (
     SnapshotId,
     Verification,
 )
+from agentrewind.snapshots.attribution import Whose
 from agentrewind.snapshots.intent import clear_intent, read_intent, write_intent
 from agentrewind.snapshots.workspace import Absence, WorkspaceWorld
 
@@ -169,6 +170,7 @@ class SidedWorld(WorkspaceWorld):
         accept_incomplete: bool = False,
         keep_drift: bool = False,
         since: SnapshotId | None = None,
+        whose: Whose | None = None,
     ) -> RestoreReport:
         """See `WorkspaceWorld`: both, or neither."""
         name = self._resolve(snapshot)
@@ -176,7 +178,12 @@ class SidedWorld(WorkspaceWorld):
 
         def main(*, dry_run: bool = False) -> RestoreReport:
             return super(SidedWorld, self).restore(
-                name, dry_run=dry_run, accept_incomplete=accept_incomplete, keep_drift=keep_drift, since=since
+                name,
+                dry_run=dry_run,
+                accept_incomplete=accept_incomplete,
+                keep_drift=keep_drift,
+                since=since,
+                whose=whose,
             )
 
         if side is None:

@@ -148,6 +148,8 @@ class Store:
         self.writable = lock is not None
         self.by = by
         """On whose behalf snapshots are made."""
+        self.marks: dict[str, Any] = {}
+        """What the description of the next snapshots says besides."""
         self.vault = vault
         self._lock = lock
         self._budget = budget or Budget(directory / "packs", Limits(min_free=0))
@@ -522,7 +524,7 @@ class Store:
         self._begin_append()
         self._flush_frame()
         reach(_OBJECTS_APPENDED)
-        description = {**self._describe(snapshot, delta, state), "rules": rules, "by": self.by}
+        description = {**self._describe(snapshot, delta, state), "rules": rules, "by": self.by, **self.marks}
         places = self._packs.commit(*self._built(description, snapshot, delta, state))
         for pack, offset, ids in self._placed:
             self._catalogue.add(packs.OBJECTS, pack, offset, ids)
@@ -655,7 +657,7 @@ class Store:
     def details(self, name: SnapshotId) -> dict[str, Any]:
         """What its description says besides the snapshot itself."""
         plain = self._description(name)
-        return {key: plain[key] for key in ("rules", "by") if key in plain}
+        return {key: plain[key] for key in ("rules", "by", "workers", "carried") if key in plain}
 
     def rules(self, name: SnapshotId) -> str:
         """The digest of the path rules under which a snapshot was taken."""

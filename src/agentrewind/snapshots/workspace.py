@@ -28,6 +28,7 @@ from agentrewind.core.world import (
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots import manifests
 from agentrewind.snapshots.accepting import accepted
+from agentrewind.snapshots.attribution import CARRIED, WORKERS, Whose
 from agentrewind.snapshots.beneath import opened, split
 from agentrewind.snapshots.contents import Contents
 from agentrewind.snapshots.drift import Policy
@@ -340,6 +341,7 @@ class WorkspaceWorld:
         accept_incomplete: bool = False,
         keep_drift: bool = False,
         since: SnapshotId | None = None,
+        whose: Whose | None = None,
     ) -> RestoreReport:
         """Save the present state, then make the workspace equal to `snapshot`, touching only what differs; verify it.
 
@@ -349,6 +351,9 @@ class WorkspaceWorld:
         Drift is what changed after the snapshot `since`, by default the state that the workspace was last equal to or
         went on from. With `keep_drift` it stays as it is; else it is saved in `report.live` and made equal like the
         rest. Either way `report.drift` names each such path that the restore came across.
+
+        With `whose`, what others changed last since the target stays as it is, and nothing else does; `report.kept`
+        says of each such path whose it is.
 
         Raises:
             SnapshotNotFound, SnapshotDamaged, SnapshotIncomplete, RestoreRefused, StorageFull: nothing was touched.
@@ -363,11 +368,32 @@ class WorkspaceWorld:
                 f"{f', and {len(gaps) - 1} more' if len(gaps) > 1 else ''}. Nothing was touched. Accept an incomplete"
                 " restore to leave such paths as they are."
             )
-        policy = Policy(keep_drift, None if since is None else self._resolve(since))
+        keep = keep_drift or whose is not None
+        policy = Policy(keep, None if since is None else self._resolve(since), whose)
         if dry_run:
             return rehearse(self._site, name, policy, accept_incomplete=accept_incomplete)
         self._must_write()
         return Restoring(self._site, name, accept_incomplete=accept_incomplete, policy=policy).run()
+
+    def restore_own(
+        self, snapshot: SnapshotId, mine: str, *, people: bool, until: SnapshotId | None = None
+    ) -> RestoreReport:
+        """Take back what `mine` did since `snapshot` (see `KeepsOthers`); what others did last stays, also for every
+        restore after this one.
+        """
+        report = self.restore(snapshot, whose=Whose(mine, people, until))
+        if report.live is not None:
+            before = dict(self._store.marks)
+            self._store.marks = {WORKERS: [], CARRIED: report.live if until is None else until}
+            try:
+                self._site.save("what others changed, after a rewind", automatic=True)
+            finally:
+                self._store.marks = before
+        return report
+
+    def mark(self, workers: Sequence[str]) -> None:
+        """Say in the next snapshots who was at work before them."""
+        self._store.marks = {WORKERS: list(workers)}
 
     @property
     def pending(self) -> Pending | None:

@@ -1,0 +1,111 @@
+"""Who changed what, as far as looks at a workspace can tell.
+
+Between two snapshots lies an interval. Each snapshot says which runs had something at work in the interval before it;
+what changed in one where nobody was at work is a person's, what changed while one run was is that run's, and while
+several were it can't be told. The last change of a path decides whose it is. A restore that leaves things of others as
+they are is followed by a snapshot that says so: whose they are is then asked of what was before the restore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agentrewind.core.world import SnapshotId
+from agentrewind.snapshots.drift import Drift, found
+from agentrewind.snapshots.packs import ObjectDamaged
+
+if TYPE_CHECKING:
+    from agentrewind.snapshots.store import Store
+
+WORKERS, CARRIED = "workers", "carried"
+"""What the description of a snapshot says: who was at work before it; which snapshot holds what it took over."""
+A_PERSON = "somebody else than a run"
+BACK = "taken back meanwhile by whoever had changed it"
+
+Workers = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """What `mine` did since the target is taken back; what others did last stays: that of other runs, and with `people`
+    that of everybody. `until` is the newest state that counts, by default the present.
+    """
+
+    mine: str
+    people: bool = True
+    until: SnapshotId | None = None
+    lately: bool = False
+    """In a rehearsal: what changed after the last look is somebody else's."""
+
+    def stays(self, workers: Workers) -> bool:
+        if not workers:
+            return self.people
+        return workers != (self.mine,)
+
+
+def of_others(store: Store, target: SnapshotId, present: SnapshotId, whose: Whose) -> Drift:
+    """What somebody else than `whose.mine` changed last on the way from `target` to `present`, and stays."""
+    try:
+        last, undone = last_changes(store, target, present), last_changes(store, present, target)
+    except (ObjectDamaged, ValueError, KeyError):  # the history between the two can't be read: nothing can be told
+        return Drift(target, told=True)
+    paths = {path: _said(how, workers, whose) for path, (how, workers) in last.items() if whose.stays(workers)}
+    back = {path: BACK for path, (_, workers) in undone.items() if path not in last and whose.stays(workers)}
+    return Drift(target, {**back, **paths}, told=True)
+
+
+def _said(how: str, workers: Workers, whose: Whose) -> str:
+    if not workers:
+        return f"{how} by {A_PERSON}"
+    if len(workers) == 1:
+        return f"{how} by {workers[0]}"
+    others = " or ".join(worker for worker in workers if worker != whose.mine)
+    doubt = f"{others} or {whose.mine}" if whose.mine in workers else others
+    return f"{how} by {doubt}, which can't be told apart"
+
+
+def last_changes(store: Store, target: SnapshotId, present: SnapshotId) -> dict[str, tuple[str, Workers]]:
+    """How each path that changed on the line of `present` since it left that of `target` changed last, and who was at
+    work then. Raises: ObjectDamaged, ValueError, KeyError.
+    """
+    return _collected(store, present, set(_line(store, target)), None)
+
+
+def _line(store: Store, name: SnapshotId | None) -> Iterable[SnapshotId]:
+    """A snapshot and those that it grew from, newest first. Raises: KeyError: one of them is gone."""
+    while name is not None:
+        yield name
+        name = store.parent(name)
+
+
+def _collected(
+    store: Store, newest: SnapshotId, older: Collection[SnapshotId], only: frozenset[str] | None
+) -> dict[str, tuple[str, Workers]]:
+    """The last changes on the line of `newest`, down to where it meets `older`, or where all of `only` are found."""
+    last: dict[str, tuple[str, Workers]] = {}
+    for name in _line(store, newest):
+        if name in older or (only is not None and only <= last.keys()):
+            break
+        changed = {path: how for path, how in found(store.step(name), None).paths.items() if path not in last}
+        if only is not None:
+            changed = {path: how for path, how in changed.items() if path in only}
+        last.update(_attributed(store, name, changed))
+    return last
+
+
+def _attributed(store: Store, name: SnapshotId, changed: dict[str, str]) -> dict[str, tuple[str, Workers]]:
+    details = store.details(name)
+    workers = tuple(details[WORKERS]) if WORKERS in details else _maker(details)
+    found_here = {path: (how, workers) for path, how in changed.items()}
+    if CARRIED in details and changed:
+        before = _collected(store, SnapshotId(details[CARRIED]), (), frozenset(changed))
+        found_here.update(before)
+    return found_here
+
+
+def _maker(details: dict[str, object]) -> Workers:
+    """Of a snapshot that says nothing of who was at work: it was taken by a run that was alone, or by hand."""
+    by = str(details.get("by", ""))
+    return (by,) if by.startswith("run ") else ()
