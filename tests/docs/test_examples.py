@@ -29,6 +29,7 @@ from pathlib import Path
 import pytest
 
 from agentrewind.cli.group import COMMANDS
+from agentrewind.compose.services import services_of
 from agentrewind.testing.scripted import Request, ScriptedModel, Step, call, hang, say
 
 ROOT = Path(__file__).parents[2]
@@ -152,6 +153,10 @@ class Bench:
         settings = self.base / "work/project/agentrewind.toml"
         if "effects" in tomllib.loads(text):
             self._rules(settings, text)
+            return
+        if "services" in tomllib.loads(text):
+            settings.write_text(text, encoding="utf-8")
+            assert len(services_of(settings.parent)) == len(tomllib.loads(text)["services"])
             return
         before = self._process([str(PROGRAM), "paths", "project", "--json"])
         settings.write_text(text, encoding="utf-8")
