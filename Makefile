@@ -7,7 +7,7 @@ LANES  ?= $(HOME)/.cache/agentrewind/lanes
 PIP    := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-atif test-mini test-slow fidelity storm lint wheel-test bench clean
+.PHONY: help demo test test-atif test-mini test-slow fidelity storm soak proxy-kills lint wheel-test bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,12 @@ fidelity: $(VENV)/dev ## 10,000 random histories of a workspace, saved, damaged,
 
 storm: $(VENV)/dev ## 500 processes killed at random while they save, restore, collect and rewind; nothing may be lost
 	AGENTREWIND_KILLS=$${AGENTREWIND_KILLS:-500} $(BIN)/python -m pytest -s -m slow --timeout 36000 tests/crash/test_storm.py
+
+soak: $(VENV)/dev ## 2,000 calls and 200 rewinds through the proxy: memory, journal, and checkpoints restored at the end
+	AGENTREWIND_SOAK_CALLS=$${AGENTREWIND_SOAK_CALLS:-2000} $(BIN)/python -m pytest -s -m slow --timeout 36000 tests/e2e/test_soak.py
+
+proxy-kills: $(VENV)/dev ## The proxy of a run with rewinds killed at random instants, and the run resumed to its end
+	AGENTREWIND_PROXY_KILLS=$${AGENTREWIND_PROXY_KILLS:-10} $(BIN)/python -m pytest -s -m slow --timeout 36000 tests/e2e/test_proxy_kills.py
 
 test-mini: ## The lane with the real mini-SWE-agent (downloads over 500 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m mini
