@@ -104,7 +104,10 @@ def soak(base: Path, calls: int) -> dict[str, float]:
         play.forget = model.requests.clear
         options = ["--base-url", model.base_url, "--workspace", str(workspace), "--max-rewinds", "100000"]
         command = [PROGRAM, "proxy", "--json", "--notice", "off", *options]
-        with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as proxy:
+        with (
+            (base / "said").open("w") as said,
+            subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=said, text=True) as proxy,
+        ):
             assert proxy.stdout
             begun = json.loads(proxy.stdout.readline())
             journal = Home(base / "home").run_dir(begun["run"])
