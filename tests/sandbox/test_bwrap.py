@@ -171,9 +171,13 @@ class TestCommands:
 
     def test_ctrl_c_leaves_nothing(self, run, monkeypatch):
         mark = f"interrupted-{time.monotonic_ns()}"
-        threading.Timer(0.7, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt):
-            run("sleep 600 & sleep 600", environ={RUN_MARK: mark})
+        interrupts = threading.Timer(0.7, lambda: os.kill(os.getpid(), signal.SIGINT))
+        interrupts.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                run("sleep 600 & sleep 600", environ={RUN_MARK: mark})
+        finally:
+            interrupts.cancel()
         assert alive(mark) == []
 
 

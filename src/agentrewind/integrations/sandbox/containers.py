@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import secrets
+import shutil
 import signal
 import subprocess
 from collections.abc import Collection, Iterator, Mapping
@@ -23,6 +25,7 @@ IMAGE = "debian:stable-slim"
 
 _ENGINE_FAILED = 125
 _ENDING_S = 30.0
+_FILES, _PROCESSES = 65_536, 32_768
 _OF_THE_IMAGE = ("PATH", "SHELL", "VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOROOT", "RUSTUP_HOME")
 _OF_THE_ENGINE = ("PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DBUS_SESSION_BUS_ADDRESS")
 
@@ -92,12 +95,15 @@ def container_words(sandbox: Sandbox, name: str, cwd: str, variables: Mapping[st
         *(confinement.kind, "run", "--rm", "--pull", "never", "--name", name, "--hostname", "sandbox"),
         *("--network", "bridge" if confinement.network else "none"),
         *("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--security-opt", "label=disable"),
-        *("--ipc", "private", "--init", "--stop-timeout", "2", "--workdir", cwd),
+        # With control groups of both versions, as here and there, crun starts nothing; Docker uses runc anyway.
+        *(["--runtime", "runc"] if confinement.kind == "podman" and shutil.which("runc") else []),
+        *("--ipc", "private", "--stop-timeout", "2", "--workdir", cwd),
         *(["--userns", "keep-id"] if confinement.kind == "podman" and os.getuid() else []),
         *("--user", f"{os.getuid()}:{os.getgid()}"),
         *(["--memory", str(limits.memory), "--memory-swap", str(limits.memory)] if limits.memory else []),
         *(["--pids-limit", str(limits.processes)] if limits.processes else []),
-        *("--ulimit", "core=0:0"),
+        *("--ulimit", "core=0:0", "--ulimit", f"nofile={_at_most(resource.RLIMIT_NOFILE, _FILES)}"),
+        *("--ulimit", f"nproc={_at_most(resource.RLIMIT_NPROC, limits.processes or _PROCESSES)}"),
         *(["--ulimit", f"fsize={limits.file_size}"] if limits.file_size else []),
         *(word for mount in mounts for word in ("--volume", ":".join(mount))),
         *(word for key in variables if key not in ("HOME", "PWD") for word in ("--env", key)),
@@ -105,6 +111,13 @@ def container_words(sandbox: Sandbox, name: str, cwd: str, variables: Mapping[st
         *("--label", f"agentrewind.run={variables.get(RUN_MARK, '')}"),
         confinement.image or IMAGE,
     ]
+
+
+def _at_most(kind: int, wanted: int) -> str:
+    """A limit that the engine may set: by default it wants more than a user may have."""
+    hard = resource.getrlimit(kind)[1]
+    limit = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    return f"{limit}:{limit}"
 
 
 class _Container(Process):
