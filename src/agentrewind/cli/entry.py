@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -26,7 +27,7 @@ from agentrewind.cli.signals import AskedToEnd
 from agentrewind.cli.text import printable
 from agentrewind.compose.crash import arm
 from agentrewind.compose.home import Home
-from agentrewind.compose.secret import known_secrets
+from agentrewind.compose.secret import SETTINGS_FILE, SecretSettings, known_secrets, settings_of
 from agentrewind.core.errors import AgentRewindError, UsageError
 from agentrewind.core.redact import Redactor
 
@@ -108,10 +109,15 @@ class _Edge:
     def _redact(self, text: str) -> str:
         """Without the secrets of the environment and of the directories that the command was about."""
         found = known_secrets(os.environ, None)
+        patterns: list[re.Pattern[str]] = []
         for place in (os.curdir, *self._arguments):
             if place and os.path.isdir(place):
-                found |= known_secrets({}, Path(place))
-        return Redactor(found).text(text)
+                settings = SecretSettings()
+                with suppress(UsageError):
+                    settings = settings_of(Path(place) / SETTINGS_FILE)
+                found |= known_secrets({}, Path(place), settings)
+                patterns += settings.patterns
+        return Redactor(found, patterns).text(text)
 
     def _unexpected(self, error: BaseException) -> str:
         if isinstance(error, streams.OutputLost):

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 from agentrewind.compose.runs import Run
+from agentrewind.compose.secret import redactor
 from agentrewind.core.errors import UsageError
 from agentrewind.core.records import RecordUid, RewindGivenUp, RewindIntended, RewindRejected, Rewound
 from agentrewind.core.tree import RunTree
@@ -79,7 +80,8 @@ class Asked:
         """Raises: StorageFull, JournalError: it could not be put; the run goes on as it was."""
         self._run = run
         self._requests = Requests(run.path)
-        self.request = RewindRequest(new_id(), wish.target, wish.note, time.time_ns(), keep_drift)
+        note = redactor(os.environ, run.workspace).text(wish.note)
+        self.request = RewindRequest(new_id(), wish.target, note, time.time_ns(), keep_drift)
         self._requests.ask(self.request)
         self._seen = -1
 

@@ -25,10 +25,12 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _SETTING = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(.*?)\s*$")
-_RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+=-]{16,}")
-_GENERATED = re.compile(r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9_+/=-]{24,512}")
-"""What stands in the environment under a harmless name is secret if it looks generated: digits and both cases. Hashes
-and build numbers don't."""
+_RANDOM = re.compile(r"[A-Za-z0-9_+=-]*(?=[A-Za-z+]*[0-9])(?=[0-9+]*[A-Za-z])[A-Za-z0-9+]{16}[A-Za-z0-9_+=-]*")
+"""What stands in a `.env` file under a harmless name is secret if it looks random: 16 letters and digits in a row, with
+both among them. Names of models and versions have shorter parts."""
+_GENERATED = re.compile(r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9_+/=-]*[A-Za-z0-9+]{20}[A-Za-z0-9_+/=-]*")
+"""What stands in the environment under a harmless name is secret if it looks generated: 20 letters and digits in a row,
+and in all of it digits and both cases. Hashes, build numbers and names of models don't."""
 _URL_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 _NOT_PRIVATE = (".example", ".sample", ".template", ".dist")
 

@@ -63,8 +63,17 @@ def test_what_looks_generated_is_secret_under_any_name_and_hashes_are_not():
         "GITHUB_SHA": "9fceb02d0ae598e95dc970b74767f19372d61af8",
         "RUN_UUID": "550e8400-e29b-41d4-a716-446655440000",
         "LS_COLORS": "rs=0:di=01;34:ln=01;36",
+        "MODEL": "Meta-Llama-3-70B-Instruct-AWQ",
+        "WIDGET": "ABSTRACT_SINGLETON_FACTORY_Bean2",
     }
     assert known_secrets(environ, None) == {generated}
+
+
+def test_names_of_models_in_an_env_file_are_no_secrets(tmp_path):
+    (tmp_path / ".env").write_text(
+        "MODEL=gpt-4o-mini-2024-07-18\nOTHER=claude-sonnet-4-5-20250929\nX=ab12cd34ef56ab12cd\n"
+    )
+    assert known_secrets({}, tmp_path) == {"ab12cd34ef56ab12cd"}
 
 
 def test_the_settings_of_the_workspace_name_more_secrets(tmp_path):
