@@ -29,6 +29,12 @@ def yes_option(function: F) -> F:
     return click.option("--yes", "-y", is_flag=True, help="Don't ask.")(function)
 
 
+def share_option(function: F) -> F:
+    return click.option(
+        "--share", is_flag=True, help="Let other runs that say so too work in the same directory at the same time."
+    )(function)
+
+
 def home_option(function: F) -> F:
     return click.option("--allow-home", is_flag=True, help="Accept your home directory as the workspace.")(function)
 

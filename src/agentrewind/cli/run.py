@@ -9,7 +9,7 @@ import click
 
 from agentrewind.cli.confining import confinement_of, sandbox_options
 from agentrewind.cli.following import follow
-from agentrewind.cli.options import home_option, json_option
+from agentrewind.cli.options import home_option, json_option, share_option
 from agentrewind.cli.rule_options import paper_alone, rule_names, rule_options
 from agentrewind.compose.agents import AGENTS, OPENAI, Keep, Mode, RunSettings, as_in_the_paper, start
 from agentrewind.compose.home import Home
@@ -67,6 +67,7 @@ from agentrewind.strategies import NAMES
     help="As in the paper: fresh processes, no limit of rewinds, all notes, nothing noticed or done unasked.",
 )
 @sandbox_options
+@share_option
 @home_option
 @json_option
 @click.argument("task")
@@ -120,6 +121,7 @@ def command(
         rule_names(ctx.params),
         confinement,
         services,
+        ctx.params["share"],
     )
     if paper:
         paper_alone(ctx)

@@ -14,10 +14,11 @@ from agentrewind.compose import fresh, reset
 from agentrewind.compose.confining import Confined, confined, seen
 from agentrewind.compose.home import Home
 from agentrewind.compose.recording import Watched, attributed, checked_command, created, header, recorder, submitted
-from agentrewind.compose.runs import INTERRUPTED, Run, settle
+from agentrewind.compose.runs import INTERRUPTED, Run
 from agentrewind.compose.secret import redactor, say_without_secrets
 from agentrewind.compose.services import fits, services_in
-from agentrewind.compose.worlds import Progress, open_world
+from agentrewind.compose.sharing import SharedWorld, world_of
+from agentrewind.compose.worlds import Progress
 from agentrewind.core.codec import from_plain, to_plain
 from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentError, AgentRewindError, UsageError
@@ -76,6 +77,8 @@ class RunSettings:
     """The sandbox of the agent's commands, and of the check."""
     services: tuple[Service, ...] = ()
     """As the project declared them when the run began."""
+    share: bool = False
+    """Other runs may use the workspace at the same time."""
 
 
 def as_in_the_paper(settings: RunSettings) -> RunSettings:
@@ -136,19 +139,18 @@ def start(
     with (
         confined(home, run_id, workspace, confinement, environ=environ, say=watcher.say) as within,
         closing(
-            open_world(
+            world_of(
                 home,
                 workspace,
-                holder=f"run {run_id}",
+                run_id,
+                share=settings.share,
                 durability=settings.durability,
                 progress=watcher.progress,
-                run_id=run_id,
+                say=watcher.say,
             )
         ) as world,
     ):
         seen(settings.check, within.sandbox)
-        for line in settle(home, world, workspace):
-            watcher.say(line)
         with created(home, started, redact, settings.durability) as log:
             watcher.began(started.run_id)
             return _Driver(
@@ -281,7 +283,7 @@ class _Driver:
         self,
         *,
         log: JournalWriter,
-        world: WorkspaceWorld,
+        world: WorkspaceWorld | SharedWorld,
         workspace: Path,
         agent: _Agent,
         redact: Redactor,

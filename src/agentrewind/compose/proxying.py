@@ -25,9 +25,9 @@ from agentrewind.compose.recording import (
     people,
     submitted,
 )
-from agentrewind.compose.runs import INTERRUPTED, PROGRAM, Run, settle
+from agentrewind.compose.runs import INTERRUPTED, PROGRAM, Run
 from agentrewind.compose.secret import redactor
-from agentrewind.compose.worlds import open_world
+from agentrewind.compose.sharing import SharedWorld, world_of
 from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import from_plain, to_plain
 from agentrewind.core.errors import AgentRewindError, UsageError
@@ -64,6 +64,8 @@ class ProxiedSettings:
     max_rewinds: int | None = 50
     durability: Durability = "process"
     rules: RuleNames = field(default_factory=RuleNames)
+    share: bool = False
+    """Other runs may use the workspace at the same time."""
 
 
 class ProxiedRun:
@@ -169,19 +171,24 @@ def begun(
         settings=to_plain(settings),
         memory=settings.rules.memory,
     )
-    holder = f"run {started.run_id}"
     with (
         closing(recording.listening),
         closing(
-            open_world(home, workspace, holder=holder, durability=settings.durability, progress=watcher.progress)
+            world_of(
+                home,
+                workspace,
+                started.run_id,
+                share=settings.share,
+                durability=settings.durability,
+                progress=watcher.progress,
+                say=watcher.say,
+            )
         ) as world,
+        created(home, started, recording.redact, settings.durability) as log,
     ):
-        for line in settle(home, world, workspace):
-            watcher.say(line)
-        with created(home, started, recording.redact, settings.durability) as log:
-            watcher.began(started.run_id)
-            with recording.of_run(log, world) as run:
-                yield run
+        watcher.began(started.run_id)
+        with recording.of_run(log, world) as run:
+            yield run
 
 
 @contextmanager
@@ -268,7 +275,7 @@ class _Recording:
 
     @contextmanager
     def of_run(
-        self, log: JournalWriter, world: WorkspaceWorld, point: offline.ResumePoint | None = None
+        self, log: JournalWriter, world: WorkspaceWorld | SharedWorld, point: offline.ResumePoint | None = None
     ) -> Iterator[ProxiedRun]:
         if self.settings.command:
             become_subreaper()
@@ -290,7 +297,7 @@ class _Recording:
                 with suppress(AgentRewindError):
                     session.end(reason, ok=False)
 
-    def _session(self, log: JournalWriter, world: WorkspaceWorld, callers: Callers) -> ProgramSession:
+    def _session(self, log: JournalWriter, world: WorkspaceWorld | SharedWorld, callers: Callers) -> ProgramSession:
         def happened(event: Event, tree: RunTree) -> None:
             if isinstance(event, NodeBegan):
                 callers.belongs_to(event.thread)

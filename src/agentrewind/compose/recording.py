@@ -11,6 +11,7 @@ from pathlib import Path
 from agentrewind import __version__
 from agentrewind.compose.home import Home, new_run_id, slug
 from agentrewind.compose.pricing import Priced
+from agentrewind.compose.sharing import SharedWorld
 from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentRewindError, UsageError
@@ -130,8 +131,10 @@ def recorder(
     return session
 
 
-def attributed(world: WorkspaceWorld, run_id: str) -> Attributed:
+def attributed(world: WorkspaceWorld | SharedWorld, run_id: str) -> Attributed | SharedWorld:
     """A workspace as a run uses it: its snapshots say who was at work."""
+    if isinstance(world, SharedWorld):
+        return world
     return Attributed(world, Alone(f"run {run_id}"))
 
 

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from agentrewind.compose import own_keys
 from agentrewind.compose.home import Home
 from agentrewind.compose.keeping import encryption_of, keeping_of, tell
+from agentrewind.compose.room import refuse_if_shared
 from agentrewind.compose.secret import SETTINGS_FILE
 from agentrewind.integrations.sandbox.spec import SIDES
 from agentrewind.snapshots.rules import PathRules
@@ -43,13 +44,14 @@ def open_world(
     encrypt: bool = False,
     warn: Callable[[str], None] = tell,
     run_id: str = "",
+    shared: bool = False,
 ) -> WorkspaceWorld:
     """The world of a workspace, and of the sandbox of a run that has one: both are then one state.
 
     For `reading`, no lease is taken and nothing may be written.
     A restore that a crash cut off is still pending when this returns. A new store is encrypted where `encrypt` or the
     settings of the workspace say so; `warn` is told once when it comes near the limit that they set. `run_id`: whose
-    sandbox it is about.
+    sandbox it is about. `shared`: for one act of a run that shares the workspace.
 
     Raises:
         UsageError: the settings are wrong, or the key of the store is missing or wrong.
@@ -72,6 +74,8 @@ def open_world(
         warn=warn,
     )
     try:
+        if not (reading or shared):
+            refuse_if_shared(home, workspace)
         if not reading:
             own_keys.mended(place)
         return _with_side(main, home.sandbox_of(run_id), durability, wanted=wanted) if run_id else main
