@@ -115,6 +115,7 @@ def node_facts(node: Node, *, on_path: bool) -> Json:
         "calls": list(ended.calls) if ended else [],
         "error": to_plain(ended.error) if ended and ended.error else None,
         "usage": to_plain(ended.usage) if ended else None,
+        "priced": ended.priced if ended else "",
         "latency_ms": ended.latency_ms if ended else None,
         "effects": to_plain(ended.effects) if ended else [],
         "note": ended.note if ended else "",
@@ -145,6 +146,7 @@ def move_facts(move: Rewound | FilesRestored) -> Json:
             "snapshot": move.snapshot,
             "live": move.live,
             "restored": move.restored,
+            "took_ms": move.took_ms,
             "at_ns": move.at_ns,
         }
     return {
@@ -159,6 +161,9 @@ def move_facts(move: Rewound | FilesRestored) -> Json:
         "kept": gaps_facts(move.kept),
         "ended_processes": list(move.ended_processes),
         "context": move.context,
+        "memory_tokens": move.memory_tokens,
+        "took_ms": move.took_ms,
+        "restore_ms": move.restore_ms,
         "at_ns": move.at_ns,
         "asked": move.asked or move.target,
         "selector": move.selector or "agent",
