@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from agentrewind import __version__
+from agentrewind.compose.collecting import IMPORTING
 from agentrewind.compose.home import Home
 from agentrewind.compose.keeping import encryption_of
 from agentrewind.compose.members import Member, NotMembers, Writing, reading
@@ -211,7 +212,7 @@ def import_bundle(
     _refuse_what_is_there(workspace)
     home.made()
     made = not workspace.exists()
-    part = Path(tempfile.mkdtemp(prefix=".importing-", dir=home.runs))
+    part = Path(tempfile.mkdtemp(prefix=IMPORTING, dir=home.runs))
     stores: list[Path] = []
     try:
         workspace.mkdir(mode=0o700, parents=True, exist_ok=True)

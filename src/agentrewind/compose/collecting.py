@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from agentrewind.snapshots.intent import read_intent
 from agentrewind.snapshots.store import RUN, Store, of_run
 
 _HIDDEN = ".removing-"
+IMPORTING = ".importing-"
+"""How the directory of a run is called until it has come in as a whole."""
 _DAY_NS = 86_400 * 10**9
 
 _RUN_HIDDEN = named("store.gc-run-hidden")
@@ -247,9 +250,13 @@ def remove_run(home: Home, run_id: str) -> None:
 
 
 def remove_leftovers(home: Home) -> None:
-    """Runs whose removal was cut off."""
+    """Runs whose removal was cut off, and those whose import was, a day ago or earlier."""
     for path in home.runs.glob(f"{_HIDDEN}*"):
         shutil.rmtree(path, ignore_errors=True)
+    for path in home.runs.glob(f"{IMPORTING}*"):
+        with suppress(OSError):
+            if time.time_ns() - path.stat().st_mtime_ns > _DAY_NS:
+                shutil.rmtree(path, ignore_errors=True)
         forget(home, path.name.removeprefix(_HIDDEN))
 
 
