@@ -245,11 +245,18 @@ class SnapshotContract:
 
     def test_extended_attributes_come_back(self, root: Path) -> None:
         (root / "a").write_text("x")
+        (root / "d").mkdir()
         try:
-            os.setxattr(root / "a", "user.note", b"\0kept")
+            for name in ("a", "d"):
+                os.setxattr(root / name, "user.note", b"\0kept")
         except OSError as error:
             pytest.skip(f"this file system keeps no attributes: {error}")
-        self.holds(root, "xattrs", lambda: os.removexattr(root / "a", "user.note"), "xattrs")
+
+        def damage() -> None:
+            os.removexattr(root / "a", "user.note")
+            os.setxattr(root / "d", "user.note", b"other")
+
+        self.holds(root, "xattrs", damage, "xattrs")
 
     def test_sparse_files_stay_sparse(self, root: Path) -> None:
         with (root / "image").open("wb") as file:
