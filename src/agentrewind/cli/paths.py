@@ -9,12 +9,13 @@ import click
 from agentrewind.cli.columns import show_columns
 from agentrewind.cli.options import json_option
 from agentrewind.cli.screen import out
-from agentrewind.cli.text import as_json, printable, size
+from agentrewind.cli.text import as_json, printable
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
 from agentrewind.compose.secret import SETTINGS_FILE
 from agentrewind.compose.worlds import unsaved
 from agentrewind.core.codec import Json
+from agentrewind.core.sizes import size
 from agentrewind.snapshots.rules import PathClass
 
 NAMED = 10

@@ -16,13 +16,14 @@ from agentrewind.cli.facts import report_facts, snapshot_facts
 from agentrewind.cli.options import confirm, dry_run_option, home_option, json_option, yes_option
 from agentrewind.cli.reports import show_report, told
 from agentrewind.cli.screen import err, out, progress, sentence
-from agentrewind.cli.text import as_json, local_time, one_line, plural, printable, short_id, size
+from agentrewind.cli.text import as_json, local_time, one_line, plural, printable, short_id
 from agentrewind.compose.differences import NOW, snapshot_difference
 from agentrewind.compose.home import LAST, Home
 from agentrewind.compose.places import workspace_path
 from agentrewind.compose.runs import settle_if_possible
 from agentrewind.compose.worlds import open_world
 from agentrewind.core.errors import SnapshotNotFound, StoreError
+from agentrewind.core.sizes import size
 from agentrewind.core.world import RestoreReport, Snapshot, SnapshotId
 from agentrewind.snapshots.workspace import WorkspaceWorld
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentrewind.core.errors import StorageFull, UsageError
+from agentrewind.core.sizes import size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,16 +33,6 @@ def parse_size(text: str | int) -> int:
     number, unit, binary = found.groups()
     power = "_KMGT".index(unit.upper()) if unit else 0
     return int(float(number) * (1024 if binary else 1000) ** power)
-
-
-def said(count: int) -> str:
-    """A size for a person."""
-    value = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 1000:  # noqa: PLR2004
-            return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +85,14 @@ class Budget:
         total = self._used + count
         if total > limit:
             raise StorageFull(
-                f"The snapshots of this workspace would take {said(total)}, and their limit is {said(limit)}. Earlier"
+                f"The snapshots of this workspace would take {size(total)}, and their limit is {size(limit)}. Earlier"
                 " snapshots are as they were, and so is the workspace. Make room with `agentrewind store gc`, or raise"
                 " `max_size` under [store] in agentrewind.toml."
             )
         if total > limit * WARN_AT and not self._near:
             self._near = True
             self.say(
-                f"The snapshots of this workspace take {said(total)} of the {said(limit)} that they may"
+                f"The snapshots of this workspace take {size(total)} of the {size(limit)} that they may"
                 " (`max_size` under [store] in agentrewind.toml). `agentrewind store gc` makes room."
             )
 
@@ -109,8 +100,8 @@ class Budget:
         free, floor = room(self._packs, self._limits)
         if free - count < floor:
             raise StorageFull(
-                f"{self._packs.parent}: this snapshot would leave less than {said(floor)} of the disk free"
-                f" ({said(free)} are). Earlier snapshots are as they were, and so is the workspace. Make room on the"
+                f"{self._packs.parent}: this snapshot would leave less than {size(floor)} of the disk free"
+                f" ({size(free)} are). Earlier snapshots are as they were, and so is the workspace. Make room on the"
                 " disk, with `agentrewind store gc` for example, or set `min_free` under [store] in agentrewind.toml."
             )
 
