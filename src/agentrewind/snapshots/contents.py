@@ -8,7 +8,7 @@ from agentrewind.core.errors import SnapshotDamaged
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.entry import CHUNK, SMALL, ZERO_ID, Entry
 from agentrewind.snapshots.packs import ObjectDamaged, ObjectMissing
-from agentrewind.snapshots.private import Unsealable
+from agentrewind.snapshots.sealing import Unsealable
 from agentrewind.snapshots.vetting import vetted
 
 if TYPE_CHECKING:

@@ -17,18 +17,15 @@ from typing import TYPE_CHECKING, Any
 from agentrewind.core.codec import canonical
 from agentrewind.core.errors import UsageError
 from agentrewind.snapshots.plain import NotPlain, read_plain
-from agentrewind.snapshots.private import Unsealable
+from agentrewind.snapshots.sealing import NONCE_BYTES, Cipher
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 LEAST_KEY = 16
 """A key file has at least so many bytes."""
 MOST_KEY = 1 << 20
 PARAMETERS = "encryption"
-_NONCE = 12
 _CHECKED = b"agentrewind: this is the key"
 _WORK = {"n": 1 << 16, "r": 8, "p": 1}
 """The cost of scrypt: 64 MB and some tenths of a second for each guess."""
@@ -91,30 +88,16 @@ class Vault:
 
     def __init__(self, key: bytes) -> None:
         self.ids = hmac.digest(key, b"agentrewind object ids", "sha256")
-        self._sealing = hmac.digest(key, b"agentrewind records", "sha256")
+        self._cipher = Cipher(hmac.digest(key, b"agentrewind records", "sha256"))
         self.mark = hmac.digest(key, _CHECKED, "sha256").hex()
-        self._cipher: AESGCM | None = None
 
     def seal(self, data: bytes, bound: bytes) -> bytes:
         """Ciphertext that opens only together with the same `bound` bytes."""
-        nonce = os.urandom(_NONCE)
-        return nonce + self._aead().encrypt(nonce, data, bound)
+        return self._cipher.seal(data, os.urandom(NONCE_BYTES), bound)
 
     def open(self, sealed: bytes, bound: bytes) -> bytes:
         """Raises: Unsealable."""
-        from cryptography.exceptions import InvalidTag
-
-        try:
-            return self._aead().decrypt(sealed[:_NONCE], sealed[_NONCE:], bound)
-        except (InvalidTag, ValueError) as error:
-            raise Unsealable("the key does not open a sealed record: it is damaged") from error
-
-    def _aead(self) -> AESGCM:
-        if self._cipher is None:
-            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-            self._cipher = AESGCM(self._sealing)
-        return self._cipher
+        return self._cipher.open(sealed, bound)
 
 
 def new_parameters(encryption: Encryption) -> bytes:

@@ -34,7 +34,7 @@ from agentrewind.snapshots import compression
 from agentrewind.snapshots.beneath import sync_directory
 from agentrewind.snapshots.flushing import Flusher, not_on_disk
 from agentrewind.snapshots.plain import NotPlain, open_plain
-from agentrewind.snapshots.private import Unsealable
+from agentrewind.snapshots.sealing import Unsealable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,21 +16,15 @@ from typing import TYPE_CHECKING
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.snapshots.beneath import sync_directory
 from agentrewind.snapshots.plain import read_plain
+from agentrewind.snapshots.sealing import NONCE_BYTES, Cipher
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 KEY_BYTES = 32
 EMPTY = hashlib.sha256(b"").digest()
 """The id of no bytes, which are never stored."""
-_NONCE = 12
 _KEY_WRITTEN = named("snapshot.key-written")
-
-
-class Unsealable(ValueError):
-    """A sealed object that this store's key doesn't open: damaged, or sealed under another key."""
 
 
 class Keys:
@@ -42,8 +36,7 @@ class Keys:
         self._ids = self._derive(key, b"agentrewind private ids")
         self._notes = self._derive(key, b"agentrewind notes")
         self._nonces = self._derive(key, b"agentrewind nonces")
-        self._sealing = self._derive(key, b"agentrewind sealing")
-        self._cipher: AESGCM | None = None
+        self._cipher = Cipher(self._derive(key, b"agentrewind sealing"))
 
     @staticmethod
     def _derive(key: bytes, purpose: bytes) -> bytes:
@@ -70,24 +63,11 @@ class Keys:
         return hmac.new(self._notes, digestmod=hashlib.sha256)
 
     def seal(self, data: bytes) -> bytes:
-        nonce = hmac.digest(self._nonces, data, "sha256")[:_NONCE]
-        return nonce + self._aead().encrypt(nonce, data, None)
+        return self._cipher.seal(data, hmac.digest(self._nonces, data, "sha256")[:NONCE_BYTES])
 
     def unseal(self, sealed: bytes) -> bytes:
         """Raises: Unsealable."""
-        from cryptography.exceptions import InvalidTag
-
-        try:
-            return self._aead().decrypt(sealed[:_NONCE], sealed[_NONCE:], None)
-        except (InvalidTag, ValueError) as error:
-            raise Unsealable("the store's key does not open a sealed object") from error
-
-    def _aead(self) -> AESGCM:
-        if self._cipher is None:
-            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-            self._cipher = AESGCM(self._sealing)
-        return self._cipher
+        return self._cipher.open(sealed)
 
 
 def read_key(path: Path) -> bytes | None:

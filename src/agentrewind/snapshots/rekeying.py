@@ -13,10 +13,10 @@ from agentrewind.core.errors import SnapshotDamaged
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.contents import Contents
 from agentrewind.snapshots.packs import ObjectDamaged, ObjectMissing
-from agentrewind.snapshots.private import Unsealable
 from agentrewind.snapshots.reading import HashingSink
 from agentrewind.snapshots.rules import PathClass
 from agentrewind.snapshots.scan import class_of
+from agentrewind.snapshots.sealing import Unsealable
 
 if TYPE_CHECKING:
     from agentrewind.snapshots.entry import Entry

@@ -27,7 +27,8 @@ from agentrewind.snapshots.manifests import Delta, Manifest
 from agentrewind.snapshots.packs import FrameBuilder, ObjectDamaged, ObjectMissing, PackFiles, PackGone, Record, Row
 from agentrewind.snapshots.places import Places
 from agentrewind.snapshots.plain import NotPlain, read_plain
-from agentrewind.snapshots.private import EMPTY, Keys, Unsealable, make_key, read_key
+from agentrewind.snapshots.private import EMPTY, Keys, make_key, read_key
+from agentrewind.snapshots.sealing import Unsealable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

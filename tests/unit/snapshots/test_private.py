@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from agentrewind.core.errors import SnapshotDamaged, UsageError
-from agentrewind.snapshots.private import Keys, Unsealable
+from agentrewind.snapshots.private import Keys
 from agentrewind.snapshots.rules import PathRules
+from agentrewind.snapshots.sealing import Unsealable
 from agentrewind.snapshots.workspace import Absence, WorkspaceWorld
 from tests.trees import describe, differences
 
