@@ -17,7 +17,7 @@ from agentrewind.snapshots.backends import inside, subvolumes
 from agentrewind.snapshots.backends.looking import differing, on_device
 from agentrewind.snapshots.backends.mounts import mounted_at
 from agentrewind.snapshots.backends.switching import ANOTHER_SYSTEM, RULES, SwitchedWorld
-from agentrewind.snapshots.beneath import DIRECTORY, sync_file_system
+from agentrewind.snapshots.beneath import sync_file_system
 from agentrewind.snapshots.cache import load_cache, save_cache
 from agentrewind.snapshots.clock import TICK_NS, Clock, mounts_of
 from agentrewind.snapshots.intent import read_intent
@@ -90,7 +90,7 @@ class BtrfsWorld(SwitchedWorld):
 
     def sync(self) -> None:
         """Return once everything saved so far would survive a power loss."""
-        with _opened(self._states) as fd:
+        with subvolumes.directory(self._states) as fd:
             sync_file_system(fd)
         super().sync()
 
@@ -104,7 +104,7 @@ class BtrfsWorld(SwitchedWorld):
         return self._observed(seen.entries, seen.unstable, [])
 
     def _scanned(self, tree: Path, known: Seen, moment: int) -> Seen:
-        with _opened(tree) as fd:
+        with subvolumes.directory(tree) as fd:
             seen = Scan(
                 fd,
                 RULES,
@@ -131,7 +131,7 @@ class BtrfsWorld(SwitchedWorld):
 
     @contextlib.contextmanager
     def _stored(self, name: SnapshotId) -> Iterator[int]:
-        with _opened(self._subvolume(name)) as fd:
+        with subvolumes.directory(self._subvolume(name)) as fd:
             yield fd
 
     def _subvolume(self, name: SnapshotId) -> Path:
@@ -145,7 +145,7 @@ class BtrfsWorld(SwitchedWorld):
     def _prepared(self, name: SnapshotId) -> Iterator[int]:
         subvolumes.snapshot(self._subvolume(name), self._aside, read_only=False)
         try:
-            with _opened(self._aside) as fd:
+            with subvolumes.directory(self._aside) as fd:
                 yield fd
         except BaseException:
             if self.pending is None:
@@ -220,12 +220,3 @@ def _name_subvolumes(seen: Seen) -> None:
             continue
         if inode_of(seen.signatures[path])[1] == subvolumes.EMPTY_INODE:
             seen.entries[path] = e.encode(e.Entry(e.EXCLUDED, why=ANOTHER_SYSTEM))
-
-
-@contextlib.contextmanager
-def _opened(tree: Path) -> Iterator[int]:
-    fd = os.open(tree, DIRECTORY)
-    try:
-        yield fd
-    finally:
-        os.close(fd)

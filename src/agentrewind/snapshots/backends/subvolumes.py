@@ -31,7 +31,8 @@ EMPTY_INODE = 2
 
 
 @contextlib.contextmanager
-def _directory(path: Path) -> Iterator[int]:
+def directory(path: Path) -> Iterator[int]:
+    """Open while this lasts. Raises: OSError."""
     fd = os.open(path, DIRECTORY)
     try:
         yield fd
@@ -41,20 +42,20 @@ def _directory(path: Path) -> Iterator[int]:
 
 def snapshot(source: Path, to: Path, *, read_only: bool) -> None:
     """Make the subvolume `to` with all that `source` holds at this moment; nothing is copied. Raises: OSError."""
-    with _directory(source) as origin, _directory(to.parent) as parent:
+    with directory(source) as origin, directory(to.parent) as parent:
         args = _ARGS_V2.pack(origin, 0, _READ_ONLY if read_only else 0, os.fsencode(to.name))
         fcntl.ioctl(parent, _SNAP_CREATE_V2, bytearray(args))
 
 
 def create(to: Path) -> None:
     """Make an empty subvolume. Raises: OSError."""
-    with _directory(to.parent) as parent:
+    with directory(to.parent) as parent:
         fcntl.ioctl(parent, _SUBVOL_CREATE_V2, bytearray(_ARGS_V2.pack(0, 0, 0, os.fsencode(to.name))))
 
 
 def destroy(path: Path) -> None:
     """Take a subvolume away with all in it; where only root may do that in one step, file by file. Raises: OSError."""
-    with _directory(path.parent) as parent:
+    with directory(path.parent) as parent:
         try:
             fcntl.ioctl(parent, _SNAP_DESTROY, bytearray(_ARGS.pack(0, os.fsencode(path.name))))
         except PermissionError:
@@ -64,7 +65,7 @@ def destroy(path: Path) -> None:
 
 def set_read_only(path: Path, *, read_only: bool) -> None:
     """Raises: OSError."""
-    with _directory(path) as fd:
+    with directory(path) as fd:
         (flags,) = _FLAGS.unpack(fcntl.ioctl(fd, _GET_FLAGS, bytes(_FLAGS.size)))
         flags = flags | _READ_ONLY if read_only else flags & ~_READ_ONLY
         fcntl.ioctl(fd, _SET_FLAGS, _FLAGS.pack(flags))
@@ -72,7 +73,7 @@ def set_read_only(path: Path, *, read_only: bool) -> None:
 
 def exchange(one: Path, other: Path) -> None:
     """Swap two directories, subvolumes too, in one step. Raises: OSError."""
-    with _directory(one.parent) as first, _directory(other.parent) as second:
+    with directory(one.parent) as first, directory(other.parent) as second:
         code = _libc.renameat2(first, os.fsencode(one.name), second, os.fsencode(other.name), _RENAME_EXCHANGE)
         if code != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(one))
@@ -80,6 +81,6 @@ def exchange(one: Path, other: Path) -> None:
 
 def mount_of(path: Path) -> int:
     """The number of the mount that `path` is reached through."""
-    with _directory(path) as fd, open(f"/proc/self/fdinfo/{fd}", "rb") as file:
+    with directory(path) as fd, open(f"/proc/self/fdinfo/{fd}", "rb") as file:
         fields = dict(line.split(b":", 1) for line in file)
         return int(fields[b"mnt_id"])
