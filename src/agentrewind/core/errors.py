@@ -18,7 +18,6 @@
     ├── JournalError
     │   └── JournalDamaged         names the file and the byte offset
     ├── RewindRefused              the rewind was not made; context and files are where they were
-    ├── RunInterrupted             a rewind of this run was cut off by a crash; `agentrewind resume` settles it
     ├── ProviderError              the model's endpoint could not be used (dead, wrong key, bad answer)
     └── AgentError                 the harness failed by itself
 """
@@ -73,9 +72,6 @@ class JournalDamaged(JournalError): ...
 
 
 class RewindRefused(AgentRewindError): ...
-
-
-class RunInterrupted(AgentRewindError): ...
 
 
 class ProviderError(AgentRewindError): ...

@@ -20,7 +20,6 @@ from agentrewind.core.records import (
     RewindIntended,
     Rewound,
     RunResumed,
-    RunStarted,
     Warned,
 )
 from agentrewind.core.tree import Node, RunTree
@@ -378,11 +377,3 @@ def _brought_to(world: World, snapshot: SnapshotId, tree: RunTree) -> RestoreRep
     if move is None or not move.kept or not isinstance(world, KeepsOthers):
         return world.restore(snapshot)
     return world.restore_own(snapshot, f"run {_run_id(tree)}", people=True)
-
-
-def started(log: Log) -> RunStarted:
-    """The header of the run."""
-    header = log.tree.started
-    if header is None:
-        raise UsageError("This run has no header.")
-    return header
