@@ -11,7 +11,7 @@ from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from agentrewind.core.budgets import Budget
-from agentrewind.core.codec import Json, canonical, digest_bytes, to_plain
+from agentrewind.core.codec import Json, canonical, digest_bytes, digest_parts, to_plain
 from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentRewindError, ProviderError, RewindRefused, StoreError
 from agentrewind.core.memory import CUMULATIVE, Entry, Note
@@ -749,11 +749,23 @@ def _refused_call(dialect: Dialect, thread: ThreadId) -> WireReply:
 
 def _input_id(head: dict[str, Json], messages: Sequence[bytes]) -> str:
     """The digest of the canonical JSON of model, params, tools and messages together, from parts known already."""
-    rest = {key: value for key, value in head.items() if value is not None}
-    parts = {key: canonical(value) for key, value in rest.items()}
-    parts["messages"] = b"[" + b",".join(messages) + b"]"
-    body = b",".join(b'"' + key.encode() + b'":' + parts[key] for key in sorted(parts))
-    return digest_bytes(b"{" + body + b"}")
+    rest = {key: (canonical(value),) for key, value in head.items() if value is not None}
+    parts: dict[str, Sequence[bytes]] = {**rest, "messages": messages}
+    return digest_parts(_object(parts))
+
+
+def _object(parts: dict[str, Sequence[bytes]]) -> Iterator[bytes]:
+    """The canonical JSON of an object: each value is one part, but for the list of messages."""
+    for number, key in enumerate(sorted(parts)):
+        yield (b"," if number else b"{") + b'"' + key.encode() + b'":'
+        if key == "messages":
+            yield b"["
+            for place, message in enumerate(parts[key]):
+                yield b"," + message if place else message
+            yield b"]"
+        else:
+            yield from parts[key]
+    yield b"}"
 
 
 def _failure(error: BaseException, boundary: Literal["provider", "tool"]) -> Failure:
