@@ -1,6 +1,8 @@
 """Speed of our snapshots beside git: the same trees, the same changes, alternating, medians and ratios.
 
-    python benchmarks/snapshots.py [--full] [--files 1000 10000] [--rounds 7] [--large] [--place DIR] [--json FILE]
+    python benchmarks/snapshots.py [--full] [--files 1000 10000] [--rounds 7] [--large] [--only CASE ...]
+                                   [--place DIR] [--json FILE] [--plot FILE]
+    python benchmarks/snapshots.py --plot FILE --from FILE.json
 
 `git` is the best-tuned command line (index.version 4, untracked cache, preload, compression 1, fsync none; `add -A` and
 `write-tree`); `editors` is what editors run (`add -A`, `commit`, `rev-parse`). Each writes to a repository of its own
@@ -8,8 +10,9 @@ outside the tree. `watched` and `scanning` are ours, with the kernel telling wha
 watched, and survives a power loss when it returns (git's does not). Ten changes are four edits in place, four by
 temporary-and-rename, one create, one delete. A restore saves the present state first, with git as with us.
 
-The bars (design/snapshots.md, section 6) are ratios, never milliseconds. `--full` adds 100,000 files and 1 GB in large
-files, and takes half an hour; `--files 300000` shows what grows with the tree.
+The bars (design/snapshots.md, section 6) are ratios, never milliseconds. `fidelity` runs the snapshot contract that
+ships with the package, on the same program and the same disk. `--full` adds 100,000 files, 1 GB in large files and what
+grows up to 300,000 files, and takes an hour. `--plot` needs matplotlib (`pip install agentrewind[bench]`).
 """
 
 from __future__ import annotations
@@ -30,8 +33,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from agentrewind.snapshots.workspace import WorkspaceWorld
+from agentrewind.testing.snapshots import SnapshotContract
 
 WORDS = [f"name_{number}" for number in range(4000)]
 TUNED = {
@@ -49,7 +56,11 @@ BARS = {
     "ten 100000: git / scanning": 0.8, "idle 100000: git / watched": 1000, "restore ten 100000: git / watched": 150,
     "restore 5000: git / watched": 2, "4 kB in 160 MB: git / watched": 10,
 }  # fmt: skip
-CEILINGS = {"store: watched / git": 0.4, "growth by 4 kB in 160 MB: watched / git": 0.05}
+CEILINGS = {
+    "store: watched / git": 0.4, "growth by 4 kB in 160 MB: watched / git": 0.05, "fidelity: checks failed": 0,
+    "ten 300000 / ten 10000": 2, "memory 300000: steady bytes a path": 400,
+}  # fmt: skip
+MANY_FILES = 300_000
 
 
 # Trees and changes
@@ -138,7 +149,6 @@ class Case:
     cpu: dict[str, list[float]] = field(default_factory=dict)
 
     def time(self, who: str, act: Callable[[], object], *, keep: bool = True) -> None:
-        gc.collect()
         gc.disable()
         cpu, start = _cpu(), time.perf_counter()
         act()
@@ -161,6 +171,14 @@ class Case:
             for who, values in self.wall.items()
         ]
         print(f"  {self.name}: {', '.join(shown)}", flush=True)
+
+
+def settle() -> None:
+    """Past the tick of the clock that stamps files; and no garbage of the benchmark's is collected while others are
+    timed.
+    """
+    gc.collect()
+    time.sleep(SETTLE)
 
 
 def _cpu() -> float:
@@ -217,10 +235,10 @@ def steady(place: Path, files: int, rounds: int) -> tuple[list[Case], dict[str, 
             act()
         for number in range(rounds + 1):
             ten_changes(paths, rng, number)
-            time.sleep(SETTLE)
+            settle()
             for who, act in acts.items():
                 ten.time(who, act, keep=number > 0)
-            time.sleep(SETTLE)
+            settle()
             for who, act in acts.items():
                 idle.time(who, act, keep=number > 0)
         assert watched.snapshot("the last").coverage.found_by == "watch"
@@ -243,12 +261,12 @@ def restores(
         for number in range(rounds + 1):
             there = list(paths)
             change(there, rng, number)
-            time.sleep(SETTLE)
+            settle()
             case.time("watched", lambda: world.restore(target), keep=number > 0)
             git.step()
             there = list(paths)
             change(there, rng, number + 1000)
-            time.sleep(SETTLE)
+            settle()
             case.time("git", lambda: git.restore(wanted), keep=number > 0)
             world.restore(target)  # the times as well, which git leaves
             git.step()
@@ -278,12 +296,62 @@ def large(place: Path, sizes: list[int], rounds: int) -> tuple[list[Case], dict[
             with (tree / "large-0.bin").open("r+b") as file:
                 file.seek((number * 7 + 3) << 20)
                 file.write(rng.randbytes(4096))
-            time.sleep(SETTLE)
+            settle()
             for who, act in acts.items():
                 case.time(who, act)
         growth = {who: (size_of(place / who) - before[who]) / rounds for who in acts}
     case.show()
     return [case], {"growth by 4 kB in 160 MB: watched / git": growth["watched"] / growth["git"]}
+
+
+def grown(place: Path, files: int, rounds: int) -> tuple[list[Case], dict[str, float]]:
+    """What a watched step costs in a tree in which git would be waited for too long."""
+    rng = random.Random(2)
+    paths = make_tree(place / "tree", files)
+    ten, idle = Case(f"ten {files}"), Case(f"idle {files}")
+    with open_world(place / "tree", place / "watched") as world:
+        begin = Case(f"first {files}")
+        begin.time("watched", world.snapshot)
+        for number in range(rounds + 1):
+            ten_changes(paths, rng, number)
+            settle()
+            ten.time("watched", world.snapshot, keep=number > 0)
+            settle()
+            idle.time("watched", world.snapshot, keep=number > 0)
+    cases = [begin, ten, idle]
+    for case in cases:
+        case.show()
+    return cases, {}
+
+
+def fidelity() -> tuple[list[Case], dict[str, float]]:
+    """The contract's checks, each of which is a promise about what survives; how many there are, and how many fail."""
+    outcomes = Outcomes()
+    pytest.main(["-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", "-k", "Fidelity", __file__], [outcomes])
+    found = {"fidelity: checks": float(outcomes.passed + len(outcomes.failed))}
+    print(f"  fidelity: {outcomes.passed} checks hold, {len(outcomes.failed)} fail {outcomes.failed}", flush=True)
+    return [], found | {"fidelity: checks failed": float(len(outcomes.failed))}
+
+
+class Outcomes:
+    """A pytest plugin that counts."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+        self.failed: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid.rpartition("::")[2])
+        elif report.passed and report.when == "call":
+            self.passed += 1
+
+
+class TestFidelity(SnapshotContract):
+    crash_points = "snapshot."
+
+    def open_world(self, root: Path, store: Path) -> WorkspaceWorld:
+        return WorkspaceWorld.open(root, store)
 
 
 def memory(place: Path, files: int) -> dict[str, float]:
@@ -317,6 +385,72 @@ def _resident() -> int:
 # All of it
 
 
+def machine(place: Path | None) -> dict[str, str]:
+    """What was measured on."""
+    cpu = [line.partition(":")[2] for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    where = place or Path(tempfile.gettempdir())
+    file_system = subprocess.run(["stat", "-f", "-c", "%T", where], check=True, stdout=subprocess.PIPE, text=True)
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "system": platform.platform(), "processor": f"{len(cpu)} cores of {cpu[0].strip() if cpu else 'unknown'}",
+        "memory": f"{pages / 2**30:.0f} GiB", "file system": file_system.stdout.strip(),
+        "python": platform.python_version(),
+    }  # fmt: skip
+
+
+class Run:
+    """All that was measured, with the load of the machine after each case."""
+
+    def __init__(self, place: Path | None, rounds: int) -> None:
+        self._began = time.time()
+        self._rounds = rounds
+        self._machine = machine(place)
+        self._load = {"before": os.getloadavg()[0]}
+        self._cases: list[Case] = []
+        self.ratios: dict[str, float] = {}
+
+    def take(self, cases: list[Case], more: dict[str, float]) -> None:
+        self._cases += cases
+        self._load |= {case.name: os.getloadavg()[0] for case in cases}
+        self.ratios |= more
+        for case in cases:
+            self.ratios |= case.ratios()
+        self.ratios |= growth(self._cases)
+
+    def told(self) -> dict[str, Any]:
+        git = subprocess.run(["git", "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        return {
+            "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self._began)), "machine": self._machine,
+            "minutes": (time.time() - self._began) / 60, "load": self._load, "git": git, "rounds": self._rounds,
+            "seconds": {case.name: {"wall": case.wall, "cpu": case.cpu} for case in self._cases},
+            "ratios": self.ratios, "bars": verdicts(self.ratios),
+        }  # fmt: skip
+
+
+def growth(cases: list[Case]) -> dict[str, float]:
+    """What a watched step costs in a large tree, against a small one."""
+    ten = {case.name: statistics.median(case.wall["watched"]) for case in cases if case.name.startswith("ten ")}
+    large, small = f"ten {MANY_FILES}", "ten 10000"
+    return {f"{large} / {small}": ten[large] / ten[small]} if {large, small} <= ten.keys() else {}
+
+
+def plot(told: dict[str, Any], to: Path) -> None:
+    """How many times the bar each case reaches: right of the line it is met."""
+    from matplotlib.figure import Figure
+
+    reached = {name: told["ratios"][name] / bar for name, bar in BARS.items() if name in told["ratios"]}
+    reached |= {name: bar / told["ratios"][name] for name, bar in CEILINGS.items() if told["ratios"].get(name) and bar}
+    names = list(reversed(reached))
+    figure = Figure(figsize=(9, 0.36 * len(names) + 1.6), layout="constrained")
+    axes = figure.subplots()
+    axes.barh(names, [reached[name] for name in names], color=["C0" if reached[n] >= 1 else "C3" for n in names])
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xlabel("times the bar (1 = met)")
+    axes.set_title(f"{told['date']}, {told['machine']['processor']}, load {told['load']['before']:.1f}", fontsize=9)
+    figure.savefig(to)
+
+
 def verdicts(ratios: dict[str, float]) -> dict[str, str]:
     found = {}
     for name, value in ratios.items():
@@ -333,13 +467,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--large", action="store_true", help="1 GB in large files instead of 160 MB")
     parser.add_argument("--full", action="store_true", help="100,000 files as well, and --large")
-    parser.add_argument("--only", nargs="+", default=["first", "steady", "restores", "large", "memory"])
+    parser.add_argument(
+        "--only", nargs="+", default=["first", "steady", "restores", "many", "large", "memory", "grown", "fidelity"]
+    )
     parser.add_argument("--place", type=Path, help="where the trees are made (default: the temporary directory)")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--from", type=Path, dest="given", help="plot what was measured before")
     parser.add_argument("--memory-of", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.memory_of:
         memory_of(options.memory_of)
+        return
+    if options.given:
+        plot(json.loads(options.given.read_text()), options.plot)
         return
     sizes = [*options.files, 100_000] if options.full else options.files
     jobs: list[tuple[str, Callable[[Path], tuple[list[Case], dict[str, float]]]]] = []
@@ -354,31 +495,25 @@ def main() -> None:
         ]  # fmt: skip
     big = [LARGE] * 6 if options.large or options.full else [LARGE]
     jobs += [
-        ("restores", lambda place: restores(place, max(sizes), options.rounds, f"restore {MANY}", many_changes)),
+        ("many", lambda place: restores(place, max(sizes), options.rounds, f"restore {MANY}", many_changes)),
         ("large", lambda place: large(place, big, options.rounds)),
+        ("fidelity", lambda _: fidelity()),
     ]
-    ratios: dict[str, float] = {}
-    cases: list[Case] = []
+    if options.full:
+        jobs += [
+            ("grown", lambda place: grown(place, MANY_FILES, options.rounds)),
+            ("memory", lambda place: ([], memory(place, MANY_FILES))),
+        ]
+    run = Run(options.place, options.rounds)
     for name, job in jobs:
         if name in options.only:
             with tempfile.TemporaryDirectory(dir=options.place) as scratch:
-                found, extra = job(Path(scratch))
-            cases += found
-            ratios |= extra
-            for case in found:
-                ratios |= case.ratios()
-    judged = verdicts(ratios)
-    print("\n".join(f"  {name}: {verdict}" for name, verdict in judged.items()))
-    if options.json:
-        told = {
-            "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-            "git": subprocess.run(["git", "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip(),
-            "rounds": options.rounds,
-            "seconds": {case.name: {"wall": case.wall, "cpu": case.cpu} for case in cases},
-            "ratios": ratios,
-            "bars": judged,
-        }
-        options.json.write_text(json.dumps(told, indent=2) + "\n")
+                run.take(*job(Path(scratch)))
+            if options.json:  # after each, for what takes an hour may be cut off
+                options.json.write_text(json.dumps(run.told(), indent=2) + "\n")
+    print("\n".join(f"  {name}: {verdict}" for name, verdict in verdicts(run.ratios).items()))
+    if options.plot:
+        plot(run.told(), options.plot)
 
 
 if __name__ == "__main__":

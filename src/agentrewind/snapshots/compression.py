@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 import zlib
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,23 @@ class Unpackable(ValueError):
 def _packer() -> tuple[int, Callable[[bytes], bytes]]:
     if zstandard is None:
         return ZLIB, lambda data: zlib.compress(data, _LEVEL)
-    return ZSTD, zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False, threads=0).compress
+    return ZSTD, _zstd
+
+
+class _Own(threading.local):
+    """A compressor of each thread's own: they can't be shared."""
+
+    def __init__(self) -> None:
+        if zstandard is not None:
+            self.compress = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False, threads=0).compress
+
+
+_own = _Own()
+
+
+def _zstd(data: bytes) -> bytes:
+    packed: bytes = _own.compress(data)
+    return packed
 
 
 _codec, _pack = _packer()

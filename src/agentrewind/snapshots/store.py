@@ -11,6 +11,7 @@ import struct
 from array import array
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentrewind.core.codec import canonical, from_plain, to_plain
@@ -25,6 +26,7 @@ from agentrewind.snapshots.heap import give_back
 from agentrewind.snapshots.locking import StoreLock
 from agentrewind.snapshots.manifests import Delta, Manifest
 from agentrewind.snapshots.packs import FrameBuilder, ObjectDamaged, ObjectMissing, PackFiles, PackGone, Record, Row
+from agentrewind.snapshots.pipeline import Pipeline
 from agentrewind.snapshots.places import Places
 from agentrewind.snapshots.plain import NotPlain, read_plain
 from agentrewind.snapshots.private import EMPTY, Keys, make_key, read_key
@@ -162,6 +164,7 @@ class Store:
         self._catalogue = Catalogue()
         self._indexed = 0
         self._frame = FrameBuilder()
+        self._pipeline = Pipeline(partial(self._packs.build, packs.OBJECTS))
         self._appending = False
         self._fresh: list[bytes] = []
         self._placed: list[tuple[int, int, list[bytes]]] = []
@@ -411,8 +414,11 @@ class Store:
     def _flush_frame(self) -> None:
         if self._frame.rows:
             self._begin_append()
-            rows, content = self._frame.take()
-            pack, offset = self._packs.append(self._packs.build(packs.OBJECTS, rows, content))
+            self._place(self._pipeline.put(*self._frame.take()))
+
+    def _place(self, built: Iterable[tuple[list[Row], bytes]]) -> None:
+        for rows, record in built:
+            pack, offset = self._packs.append(record)
             self._placed.append((pack, offset, [row.id for row in rows]))
 
     def get(self, name: bytes) -> bytes:
@@ -507,6 +513,7 @@ class Store:
             self._catalogue.objects.pop(name, None)
         if self._frame.rows:
             self._frame = FrameBuilder()
+        self._pipeline.drop()
         if self._appending:
             self._packs.abort()
         self._end_of_append()
@@ -524,6 +531,7 @@ class Store:
         """
         self._begin_append()
         self._flush_frame()
+        self._place(self._pipeline.drain())
         reach(_OBJECTS_APPENDED)
         description = {**self._describe(snapshot, delta, state), "rules": rules, "by": self.by, **self.marks}
         places = self._packs.commit(*self._built(description, snapshot, delta, state))
