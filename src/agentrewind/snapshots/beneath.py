@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import functools
 import os
 import signal
 from collections.abc import Iterator
@@ -43,10 +44,21 @@ class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-def _openat2(root: int, path: str, flags: int) -> int:
+_HOW_BYTES = ctypes.sizeof(_OpenHow)
+_syscall = _libc.syscall
+
+
+@functools.cache
+def _how(flags: int) -> ctypes.Array[ctypes.c_char]:
+    """What the kernel is asked to open, and not to follow; it only reads it."""
     how = _OpenHow(flags, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH)
+    return ctypes.create_string_buffer(bytes(how), _HOW_BYTES)
+
+
+def _openat2(root: int, path: str, flags: int) -> int:
+    how, name = _how(flags), os.fsencode(path)
     while True:
-        fd: int = _libc.syscall(_SYS_OPENAT2, root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+        fd: int = _syscall(_SYS_OPENAT2, root, name, how, _HOW_BYTES)
         if fd >= 0:
             return fd
         code = ctypes.get_errno()

@@ -68,16 +68,18 @@ class Inotify:
         if _libc.inotify_rm_watch(self._fd, wd) < 0 and ctypes.get_errno() != errno.EINVAL:
             self._checked(-1)
 
-    def read(self) -> Iterator[Event]:
+    def read(self) -> list[Event]:
         """What is queued now, and no more of what comes while it is read."""
+        events: list[Event] = []
         left = int.from_bytes(fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)), "little")
         while left > 0:
             try:
                 data = os.read(self._fd, max(left, 4096))
             except BlockingIOError:
-                return
+                break
             left -= len(data)
-            yield from _events(data)
+            events += _events(data)
+        return events
 
     def close(self) -> None:
         os.close(self._fd)

@@ -43,12 +43,11 @@ class Look(Scan):
 
     def run(self) -> Seen:
         known, nominated = self._known, self._nominated
-        for paths in (nominated.paths, nominated.trees, nominated.forced, known.racy, known.again):
-            for path in paths:
-                self._await(path)
+        wanted = nominated.paths | nominated.trees | nominated.forced | known.racy | known.again
         for _, linked in known.links.values():
-            for path in linked:
-                self._await(path)
+            wanted.update(linked)
+        for path in wanted:
+            self._await(path)
         self._look_at_all()
         self._sweep()
         self._await_partners()

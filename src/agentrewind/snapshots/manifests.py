@@ -119,8 +119,10 @@ def difference(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> Delta:
     """The step from one state to the other."""
     if old is new or old == new:
         return []
-    delta: Delta = [(path, old.get(path), data) for path, data in new.items() if old.get(path) != data]
-    delta += [(path, old[path], None) for path in old.keys() - new.keys()]
+    before = old.get
+    delta: Delta = [(path, before(path), data) for path, data in new.items() if before(path) != data]
+    if len(old) + sum(was is None for _, was, _ in delta) != len(new):
+        delta += [(path, old[path], None) for path in old.keys() - new.keys()]
     return delta
 
 

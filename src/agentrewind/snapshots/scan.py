@@ -36,6 +36,7 @@ _VOLATILE_DIRECTORY = e.encode(Entry(e.VOLATILE))
 SQLITE = ("", "-wal", "-shm", "-journal")
 """What the names of the files of one database end in."""
 SOCKET = "a socket: noted, not kept"
+_WITHOUT_GAPS = frozenset(b"".join(e.TRACKED))
 _KINDS = {stat.S_IFSOCK: SOCKET, stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
@@ -142,6 +143,8 @@ class Scan:
         self._settle_volatile_directories()
         seen = self._seen
         for path, data in seen.entries.items():
+            if data[1] in _WITHOUT_GAPS and not data[0] & e.LOSSY:  # nearly all
+                continue
             if data[1:2] == e.VOLATILE:
                 seen.volatile += 1
             elif data[1:2] not in e.TRACKED or data[0] & e.LOSSY:
@@ -233,7 +236,7 @@ class Scan:
         prefix = path + "/" if path else ""
         seen, known = self._seen, self._known
         entries, signatures = seen.entries, seen.signatures
-        known_signatures, known_entries, known_racy = known.signatures.get, known.entries, known.racy
+        known_signature, known_entries, known_racy = known.signatures.get, known.entries, known.racy
         quick = not self._went_back and not self._mounts and cls is not PathClass.VOLATILE
         latest, pack = seen.latest_ns, SIGNATURE.pack
         with os.scandir(fd) as found:
@@ -250,9 +253,11 @@ class Scan:
                 except OSError as error:
                     self._unreadable(where, f"can't be looked at: {error.strerror}")
                     continue
-                latest = max(latest, st.st_ctime_ns)
-                sig = pack(st.st_dev, st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
-                if quick and known_signatures(where) == sig and st.st_nlink == 1 and where not in known_racy:
+                changed = st.st_ctime_ns
+                if changed > latest:  # noqa: PLR1730 (a call for each file is a twentieth of a scan)
+                    latest = changed
+                sig = pack(st.st_dev, st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, changed)
+                if quick and known_signature(where) == sig and st.st_nlink == 1 and where not in known_racy:
                     entries[where] = known_entries[where]
                     signatures[where] = sig
                 else:

@@ -32,6 +32,8 @@ FIRST = "nothing has been watched yet"
 _NAMES_CHANGE = inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
 _APPEARS = inotify.CREATE | inotify.MOVED_TO
 _VANISHES = inotify.DELETE | inotify.MOVED_FROM
+_WRITTEN = frozenset((inotify.MODIFY, inotify.CLOSE_WRITE))
+"""Each event with a name is of one kind only; these say nothing of names."""
 _ITSELF_GONE = inotify.DELETE_SELF | inotify.MOVE_SELF | inotify.IGNORED
 
 
@@ -71,16 +73,25 @@ class Watch:
         return self._nominated if self._unknown is None else self._unknown
 
     def _drain(self, queue: Inotify) -> None:
+        paths, forced, created = self._nominated.paths, self._nominated.forced, self._nominated.created
         for event in queue.read():
-            if event.mask & inotify.OVERFLOW:
+            wd, mask, _, name = event
+            if mask in _WRITTEN and name and wd in self._paths:  # the commonest, without a detour
+                directory = self._paths[wd]
+                path = f"{directory}/{name}" if directory else name
+                paths.add(path)
+                if mask == inotify.CLOSE_WRITE:
+                    forced.add(path)
+                    created.discard(path)
+            elif mask & inotify.OVERFLOW:
                 self._unknown = Unknown(
                     "more happened at once than the kernel keeps for a watcher"
                     f" (fs.inotify.max_queued_events = {inotify.limit('max_queued_events')})"
                 )
-            elif event.mask & inotify.UNMOUNT:
+            elif mask & inotify.UNMOUNT:
                 self._unknown = Unknown("a file system was unmounted")
-            elif event.wd in self._paths:
-                self._take(event, self._paths[event.wd])
+            elif wd in self._paths:
+                self._take(event, self._paths[wd])
 
     def _take(self, event: Event, directory: str) -> None:
         if not event.name:
@@ -91,9 +102,6 @@ class Watch:
         if event.mask & _NAMES_CHANGE:
             self._nominated.paths.add(directory)
             self._names(event, path)
-        if event.mask & inotify.CLOSE_WRITE:
-            self._nominated.forced.add(path)
-            self._nominated.created.discard(path)
         if event.mask & inotify.IS_DIRECTORY:
             if event.mask & _VANISHES:
                 self._forget(path)
