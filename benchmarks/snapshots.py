@@ -2,7 +2,7 @@
 
     python benchmarks/snapshots.py [--full] [--files 1000 10000] [--rounds 7] [--large] [--only CASE ...]
                                    [--place DIR] [--json FILE] [--plot FILE]
-    python benchmarks/snapshots.py --plot FILE --from FILE.json
+    python benchmarks/snapshots.py --from FILE.json ... [--plot FILE]     (what was measured, as a table)
 
 `git` is the best-tuned command line (index.version 4, untracked cache, preload, compression 1, fsync none; `add -A` and
 `write-tree`); `editors` is what editors run (`add -A`, `commit`, `rev-parse`). Each writes to a repository of its own
@@ -434,6 +434,40 @@ def growth(cases: list[Case]) -> dict[str, float]:
     return {f"{large} / {small}": ten[large] / ten[small]} if {large, small} <= ten.keys() else {}
 
 
+def together(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several runs on one machine as one; a later one counts where two measured the same."""
+    told = dict(runs[0])
+    for run in runs[1:]:
+        told |= {key: told[key] | run[key] for key in ("load", "seconds", "ratios")}
+    return told
+
+
+def table(told: dict[str, Any]) -> str:
+    """Markdown: each bar, what was reached, and the medians behind it."""
+    lines = ["| case | bar | reached | | medians (wall) | load |", "| --- | --- | --- | --- | --- | --- |"]
+    for name, bar in (BARS | CEILINGS).items():
+        value = told["ratios"].get(name)
+        if value is None:
+            continue
+        most = name in CEILINGS
+        met = value <= bar if most else value >= bar
+        case, _, who = name.partition(": ")
+        reached = f"{value:,.3g}" if most else f"{value:,.3g} x"
+        bar_said = f"at most {bar}" if most else f"at least {bar} x"
+        lines.append(
+            f"| {name} | {bar_said} | {reached} | {'met' if met else '**missed**'} | {medians(told, case, who)} |"
+            f" {told['load'].get(case, 0):.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def medians(told: dict[str, Any], case: str, who: str) -> str:
+    wall = told["seconds"].get(case, {}).get("wall", {})
+    return ", ".join(
+        f"{name} {statistics.median(wall[name]) * 1000:,.2f} ms" for name in who.split(" / ") if name in wall
+    )
+
+
 def plot(told: dict[str, Any], to: Path) -> None:
     """How many times the bar each case reaches: right of the line it is met."""
     from matplotlib.figure import Figure
@@ -447,7 +481,7 @@ def plot(told: dict[str, Any], to: Path) -> None:
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xscale("log")
     axes.set_xlabel("times the bar (1 = met)")
-    axes.set_title(f"{told['date']}, {told['machine']['processor']}, load {told['load']['before']:.1f}", fontsize=9)
+    axes.set_title(f"{told['date']}, {told['machine']['processor']}", fontsize=9)
     figure.savefig(to)
 
 
@@ -473,14 +507,17 @@ def main() -> None:
     parser.add_argument("--place", type=Path, help="where the trees are made (default: the temporary directory)")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
-    parser.add_argument("--from", type=Path, dest="given", help="plot what was measured before")
+    parser.add_argument("--from", type=Path, nargs="+", dest="given", help="measure nothing: show these")
     parser.add_argument("--memory-of", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.memory_of:
         memory_of(options.memory_of)
         return
     if options.given:
-        plot(json.loads(options.given.read_text()), options.plot)
+        told = together([json.loads(path.read_text()) for path in options.given])
+        print(table(told))
+        if options.plot:
+            plot(told, options.plot)
         return
     sizes = [*options.files, 100_000] if options.full else options.files
     jobs: list[tuple[str, Callable[[Path], tuple[list[Case], dict[str, float]]]]] = []
