@@ -47,7 +47,7 @@ class Places(MutableMapping[bytes, int]):
         """Raises: ValueError: no id has that length."""
         if len(name) != _ID:
             raise ValueError(f"an id has {_ID} bytes, not {len(name)}")
-        if self._at(name) >= 0:
+        if name not in self._fresh and self._at(name) >= 0:
             self._gone.add(name)
         self._fresh[name] = number
 

@@ -61,7 +61,7 @@ def _parsed(listing: bytes) -> dict[int, int]:
     at, end = 0, len(listing)
     while at < end:
         inode, size = _HEAD.unpack_from(listing, at)
-        name = listing[at + _NAME_AT : at + size].rstrip(b"\0")
+        name = listing[at + _NAME_AT : listing.index(0, at + _NAME_AT)]  # behind the zero stands whatever stood there
         if name.isdigit():
             found[int(name)] = inode
         at += size

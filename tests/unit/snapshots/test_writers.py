@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from agentrewind.snapshots import writers
+from agentrewind.snapshots import processes, writers
 from agentrewind.snapshots.processes import Processes, is_kernel_thread
 from agentrewind.snapshots.writers import Writers
 
@@ -28,6 +30,32 @@ def test_each_process_is_listed_with_a_mark_that_it_keeps() -> None:
         assert first[child.pid] == second[child.pid] == os.stat(f"/proc/{child.pid}").st_ino
         child.kill()
     assert child.pid not in there.read()
+
+
+def test_what_stands_behind_a_name_in_the_buffer_is_none_of_it() -> None:
+    """The kernel leaves what was there: the end of a longer name, for one."""
+    records = [
+        struct.pack("<QQHB", inode, 0, 24, 4) + name + b"\0" + b"7" * (4 - len(name))
+        for inode, name in ((11, b"1"), (12, b"fs"), (13, b"1234"), (14, b"99"))
+    ]
+    assert processes._parsed(b"".join(records)) == {1: 11, 1234: 13, 99: 14}
+
+
+def test_processes_that_come_and_go_are_never_overlooked() -> None:
+    there = Processes()
+    for _ in range(30):
+        there._buffer.raw = b"7" * len(there._buffer)
+        found = there.read().keys()
+        missing = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in found]
+        assert not [number for number in missing if _is_older_than_a_moment(number)]
+        assert os.getpid() in found
+
+
+def _is_older_than_a_moment(number: int) -> bool:
+    try:
+        return os.stat(f"/proc/{number}").st_mtime < time.time() - 2
+    except OSError:
+        return False
 
 
 def test_a_plain_process_is_not_the_kernels_own() -> None:
