@@ -114,36 +114,19 @@ class WorkspaceWorld:
         """
         root = accepted(root, store, forbidden)
         store = store.resolve()
-        held = Lease.take(lease_dir or store.parent / "leases", root, holder) if lease else None
-        try:
-            opened_store = Store.open(
-                store,
-                writable=lease,
-                write=write,
-                root=root,
-                holder=holder,
-                limits=limits,
-                warn=warn,
-                encryption=encryption,
-                background=background,
-            )
-            try:
-                site = Site(
-                    root,
-                    opened_store,
-                    rules or PathRules(),
-                    durability=durability,
-                    progress=progress,
-                    detection=detector,
-                )
-            except BaseException:
-                opened_store.close()
-                raise
-            return cls(site, held)
-        except BaseException:
+        with contextlib.ExitStack() as undone:
+            held = Lease.take(lease_dir or store.parent / "leases", root, holder) if lease else None
             if held is not None:
-                held.release()
-            raise
+                undone.callback(held.release)
+            opened = Store.open(
+                store, writable=lease, write=write, root=root, holder=holder, limits=limits, warn=warn,
+                encryption=encryption, background=background,
+            )  # fmt: skip
+            undone.callback(opened.close)
+            rules = rules or PathRules()
+            site = Site(root, opened, rules, durability=durability, progress=progress, detection=detector)
+            undone.pop_all()
+        return cls(site, held)
 
     def close(self) -> None:
         """Give the lease back; what was saved stays. Closing twice is fine."""
