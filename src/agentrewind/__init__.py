@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from agentrewind.compose.runs import Run, open_run
     from agentrewind.compose.tools import tool
     from agentrewind.compose.workspace import Workspace
-    from agentrewind.core.errors import AgentRewindError, Busy, RewindRefused, UsageError
+    from agentrewind.core.errors import AgentRewindError, Busy, NotRun, RewindRefused, UsageError
     from agentrewind.core.world import RestoreReport, Snapshot
     from agentrewind.snapshots.rules import PathRules
 
@@ -20,6 +20,7 @@ __all__ = [
     "AgentRewindError",
     "Busy",
     "LiveRun",
+    "NotRun",
     "PathRules",
     "RestoreReport",
     "RewindRefused",
@@ -36,6 +37,7 @@ _HOMES = {
     "AgentRewindError": "core.errors",
     "Busy": "core.errors",
     "LiveRun": "compose.live",
+    "NotRun": "core.errors",
     "PathRules": "snapshots.rules",
     "RestoreReport": "core.world",
     "RewindRefused": "core.errors",

@@ -14,7 +14,9 @@ from agentrewind.cli.steps import Left, Row, Step, rows
 from agentrewind.cli.summary import going_on, headline, totals
 from agentrewind.cli.text import as_json, one_line, path_name, plural, printable, short_id
 from agentrewind.compose.runs import Run, open_run
+from agentrewind.core.effects import overall
 from agentrewind.core.records import FilesRestored, Judged, NotesMerged
+from agentrewind.core.standing import effects_of
 from agentrewind.core.tree import Node
 
 FILES_NAMED = 2
@@ -94,7 +96,17 @@ def _did(step: Step, signs: Glyphs) -> Text:
         return Text(f"{printable(ended.error.type)}: {one_line(ended.error.message)}", style="red")
     if not ended.calls:
         return Text(one_line(ended.digest) or "(no text)", style="italic")
-    return Text(", ".join(printable(call) for call in ended.calls) + _result(step, signs))
+    said = ", ".join(printable(call) for call in ended.calls) + _result(step, signs)
+    return _stands(step).append(said, "")
+
+
+def _stands(step: Step) -> Text:
+    """What of the step a rewind would leave standing, in a word."""
+    if any(node.held for node in step.nodes):
+        return Text("held back: ", style="yellow")
+    effects = [effect for _, effect in effects_of(step.nodes)]
+    kind = overall(effect for effect in effects if effect.survives or effect.may_survive)
+    return Text("" if kind == "read" else f"{kind}: ", style="yellow" if kind == "unknown" else "red")
 
 
 def _result(step: Step, signs: Glyphs) -> str:

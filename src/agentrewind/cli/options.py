@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from agentrewind.cli.screen import interactive
+from agentrewind.core.effects import Mode
 from agentrewind.core.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,6 +38,15 @@ def share_option(function: F) -> F:
 
 def home_option(function: F) -> F:
     return click.option("--allow-home", is_flag=True, help="Accept your home directory as the workspace.")(function)
+
+
+def effects_option(function: F) -> F:
+    return click.option(
+        "--effects",
+        type=click.Choice(get_args(Mode)),
+        help="What is done about calls with effects that no rewind undoes: they are written down; the agent is told"
+        " before they run; a person is asked; they aren't run. Default: what agentrewind.toml says, else `record`.",
+    )(function)
 
 
 def confirm(question: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from agentrewind.cli.options import home_option, json_option, share_option
+from agentrewind.cli.options import effects_option, home_option, json_option, share_option
 from agentrewind.cli.rule_options import RULES, rule_names, rule_options
 from agentrewind.compose.agents import Watcher
 from agentrewind.compose.home import Home
@@ -30,6 +30,7 @@ OF_A_NEW_RUN = {
     "max_rewinds": "--max-rewinds",
     "allow_home": "--allow-home",
     "share": "--share",
+    "effects": "--effects",
     **RULES,
 }
 """Options that a run which goes on has from its beginning."""
@@ -63,6 +64,7 @@ def proxied_options(function: F) -> F:
                 help="A shell command that judges the work at the end: exit code 0 accepts it.",
             ),
             rule_options,
+            effects_option,
             click.option("--resume", metavar="RUN", help="Go on with a run of a program that was cut off or failed."),
             share_option,
             home_option,
@@ -93,6 +95,7 @@ def beginning(
         options["max_rewinds"],
         rules=rule_names(options),
         share=options["share"],
+        effects=options["effects"],
     )
     return begun(home, settings, workspace, port=port, watcher=watcher)
 

@@ -9,12 +9,13 @@ import click
 
 from agentrewind.cli.confining import confinement_of, sandbox_options
 from agentrewind.cli.following import follow
-from agentrewind.cli.options import home_option, json_option, share_option
+from agentrewind.cli.options import effects_option, home_option, json_option, share_option
 from agentrewind.cli.rule_options import paper_alone, rule_names, rule_options
 from agentrewind.compose.agents import AGENTS, OPENAI, Keep, Mode, RunSettings, as_in_the_paper, start
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
 from agentrewind.compose.services import services_of
+from agentrewind.core import effects as effect_modes
 from agentrewind.journal.writer import Durability
 from agentrewind.strategies import NAMES
 
@@ -66,6 +67,7 @@ from agentrewind.strategies import NAMES
     is_flag=True,
     help="As in the paper: fresh processes, no limit of rewinds, all notes, nothing noticed or done unasked.",
 )
+@effects_option
 @sandbox_options
 @share_option
 @home_option
@@ -88,6 +90,7 @@ def command(
     max_rewinds: int,
     durability: Durability,
     paper: bool,
+    effects: effect_modes.Mode | None,
     allow_home: bool,
     as_object: bool,
     task: str,
@@ -122,6 +125,7 @@ def command(
         confinement,
         services,
         ctx.params["share"],
+        effects=effects,
     )
     if paper:
         paper_alone(ctx)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from agentrewind.cli.effects import said
 from agentrewind.cli.facts import node_facts
 from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.screen import out, sentence
@@ -74,6 +75,7 @@ def _show(run: Run, node: Node, console: Console, *, every: bool) -> None:
         _block(console, _pretty(node.began.tool.arguments))
         _section(console, "result")
         _block(console, _pretty(run.output(node.uid)) if node.answered else _failure(node))
+    _effects(node, console)
     _state(node, console)
     _then(run, node, console)
 
@@ -188,6 +190,18 @@ def _failure(node: Node) -> str:
 
 def _pretty(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _effects(node: Node, console: Console) -> None:
+    """What the call does that bringing the files back can't undo, and whether it was let run."""
+    if not node.effects:
+        return
+    _section(console, "effects")
+    for effect in node.effects:
+        sentence(Text("  ").append_text(said(effect)), console)
+    for gate in node.gated:
+        told = f": {one_line(gate.told)}" if gate.told else ""
+        sentence(Text(f"  {gate.outcome}{told}", style="yellow"), console)
 
 
 def _state(node: Node, console: Console) -> None:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from agentrewind.compose import fresh, reset
 from agentrewind.compose.confining import Confined, confined, seen
+from agentrewind.compose.effects import ask_on_terminal, classifier, effects_of, kept_from
 from agentrewind.compose.home import Home
 from agentrewind.compose.recording import Watched, attributed, checked_command, created, header, recorder, submitted
 from agentrewind.compose.runs import INTERRUPTED, Run
@@ -19,6 +20,7 @@ from agentrewind.compose.secret import redactor, say_without_secrets
 from agentrewind.compose.services import fits, services_in
 from agentrewind.compose.sharing import SharedWorld, world_of
 from agentrewind.compose.worlds import Progress
+from agentrewind.core import effects as effect_modes
 from agentrewind.core.codec import from_plain, to_plain
 from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentError, AgentRewindError, UsageError
@@ -79,6 +81,8 @@ class RunSettings:
     """As the project declared them when the run began."""
     share: bool = False
     """Other runs may use the workspace at the same time."""
+    effects: effect_modes.Mode | None = None
+    """What is done about calls with effects that no rewind undoes; None: what the workspace says."""
 
 
 def as_in_the_paper(settings: RunSettings) -> RunSettings:
@@ -133,6 +137,7 @@ def start(
         ProviderError, AgentError: the run has ended for that reason.
     """
     agent = _Agent.of(settings, environ)
+    classifier(workspace)
     redact = redactor(environ, workspace)
     started = _header(settings, workspace, redact)
     run_id, confinement = started.run_id, settings.confinement
@@ -308,6 +313,7 @@ class _Driver:
             redact=redact,
             rules=agent.settings.rules.rules(),
             kind=_SESSIONS[agent.settings.mode],
+            effects=effects_of(classifier(workspace, kept_from(within.sandbox)), agent.settings.effects, ask_on_terminal),
         )
         self._session.spared = self._services.pids
 

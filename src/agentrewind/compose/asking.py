@@ -10,6 +10,7 @@ from agentrewind.compose.runs import Run
 from agentrewind.compose.secret import redactor
 from agentrewind.core.errors import UsageError
 from agentrewind.core.records import RecordUid, RewindGivenUp, RewindIntended, RewindRejected, Rewound
+from agentrewind.core.standing import surviving
 from agentrewind.core.tree import RunTree
 from agentrewind.core.world import RestoreReport
 from agentrewind.engine.people import People
@@ -48,10 +49,8 @@ def wish_of(run: Run, to: str, note: str) -> Wish:
 
 
 def survivors(tree: RunTree, target: RecordUid) -> list[str]:
-    """What the path from `target` on did outside of the workspace, which stays done; oldest first."""
-    path = tree.path()
-    begin = next((place for place, node in enumerate(path) if node.uid == target), len(path))
-    return [effect.what for node in path[begin:] if node.ended for effect in node.ended.effects if effect.survives]
+    """What was done outside of the workspace and stays done once the run is back at `target`; oldest first."""
+    return surviving(tree, target)
 
 
 def in_the_way(run: Run, target: RecordUid) -> list[str]:

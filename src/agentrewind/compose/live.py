@@ -9,12 +9,14 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from agentrewind.compose.effects import ask_on_terminal, classifier, effects_of
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
 from agentrewind.compose.recording import attributed, checked_command, created, header, recorder, submitted
 from agentrewind.compose.runs import INTERRUPTED, settle
 from agentrewind.compose.secret import redactor
 from agentrewind.compose.worlds import open_world
+from agentrewind.core import effects as effect_modes
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentRewindError, UsageError
 from agentrewind.core.strategy import Decision, GoOn, Stop, Strategy
@@ -116,6 +118,7 @@ def session(
     selector: str = "agent",
     trigger: str = "never",
     notice: str = "on",
+    effects: effect_modes.Mode | None = None,
 ) -> Iterator[LiveRun]:
     """Record a run of the agent that runs inside the `with` block, and let it rewind.
 
@@ -132,6 +135,8 @@ def session(
         strategy: `rewind`, or `continue`, which records and offers no rewind.
         max_rewinds: how many rewinds the run may make; None for no limit.
         durability: `power` makes every step survive a power loss.
+        effects: what is done about tool calls with effects that no rewind undoes: `record`, `annotate`, `confirm` or
+            `block`; by default what `agentrewind.toml` says.
         rules: which paths are private, excluded or volatile; by default those of `agentrewind.toml`.
         memory: which notes cross over at a rewind: `cumulative`, `latest` or `budget:TOKENS`.
         selector: who chooses its target: `agent`, `random[:SEED]`, `previous`, `best-progress` or `oracle:UID`.
@@ -149,6 +154,7 @@ def session(
     checked_command(check)
     names = RuleNames(memory, selector, trigger, notice)
     chosen = names.rules()
+    classified = classifier(root)
     redact = redactor(os.environ, root)
     started = header(root, task, redact=redact, name=name, agent="python", strategy=strategy, memory=memory)
     holder = f"run {started.run_id}"
@@ -163,6 +169,7 @@ def session(
                 keep_world=False,
                 redact=redact,
                 rules=chosen,
+                effects=effects_of(classified, effects, ask_on_terminal),
             )
             run = LiveRun(started.run_id, root, recorded, check, plan)
             with run.recording():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from agentrewind.compose.agents import Watcher
 from agentrewind.compose.continuing import continued
+from agentrewind.compose.effects import ask_on_terminal, classifier, effects_of
 from agentrewind.compose.home import Home
 from agentrewind.compose.pricing import Priced
 from agentrewind.compose.program import ProgramSession
@@ -28,6 +29,7 @@ from agentrewind.compose.recording import (
 from agentrewind.compose.runs import INTERRUPTED, PROGRAM, Run
 from agentrewind.compose.secret import redactor
 from agentrewind.compose.sharing import SharedWorld, world_of
+from agentrewind.core import effects as effect_modes
 from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import from_plain, to_plain
 from agentrewind.core.errors import AgentRewindError, UsageError
@@ -35,6 +37,7 @@ from agentrewind.core.records import Event, NodeBegan
 from agentrewind.core.redact import Redactor
 from agentrewind.core.strategy import Stop, Strategy
 from agentrewind.core.tree import RunTree
+from agentrewind.effects.classify import Classifier
 from agentrewind.engine import offline
 from agentrewind.engine.processes import RUN_MARK, become_subreaper
 from agentrewind.integrations.proxy import ANTHROPIC, OPENAI, Callers, Listening, Proxy, Upstream
@@ -66,6 +69,8 @@ class ProxiedSettings:
     rules: RuleNames = field(default_factory=RuleNames)
     share: bool = False
     """Other runs may use the workspace at the same time."""
+    effects: effect_modes.Mode | None = None
+    """What is done about calls with effects that no rewind undoes; None: what the workspace says."""
 
 
 class ProxiedRun:
@@ -246,6 +251,7 @@ class _Recording:
     strategy: Strategy
     upstreams: Mapping[Family, Upstream]
     listening: Listening
+    effects: Classifier
 
     @classmethod
     def of(
@@ -259,10 +265,11 @@ class _Recording:
             "anthropic": Upstream(settings.anthropic_base_url, "anthropic", environ.get("ANTHROPIC_API_KEY", "")),
         }
         strategy = by_name(settings.strategy)
+        effects = classifier(workspace)
         settings.rules.rules()
         checked_command(settings.check)
         listening = Listening(port)
-        return cls(settings, workspace, environ, watcher, strategy, upstreams, listening)
+        return cls(settings, workspace, environ, watcher, strategy, upstreams, listening, effects)
 
     @property
     def secrets(self) -> Mapping[str, str]:
@@ -316,4 +323,5 @@ class _Recording:
             rules=self.settings.rules.rules(),
         )
         session.people = people(watched)
+        session.effects = effects_of(self.effects, self.settings.effects, ask_on_terminal)
         return session

@@ -23,6 +23,7 @@ from agentrewind.dialects.anthropic_messages import AnthropicMessages
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.dialects.openai_responses import OpenAIResponses
 from agentrewind.engine.commands import UNCONFINED, Commands
+from agentrewind.engine.effects import Effects
 from agentrewind.engine.people import People
 from agentrewind.engine.session import Session
 from agentrewind.journal.requests import Requests
@@ -115,6 +116,7 @@ def recorder(
     redact: Callable[[Json], Json],
     kind: type[Session] = Session,
     rules: RewindRules = RewindRules(),  # noqa: B008 (frozen)
+    effects: Effects | None = None,
 ) -> Session:
     """The interposer of one run."""
     session = kind(
@@ -128,6 +130,7 @@ def recorder(
         rules=rules,
     )
     session.people = people(log)
+    session.effects = effects
     return session
 
 

@@ -17,6 +17,7 @@
     │   └── RestoreInterrupted     the restore stopped half-way; the live state is saved, `resume()` finishes it
     ├── JournalError
     │   └── JournalDamaged         names the file and the byte offset
+    ├── NotRun                     a tool call was held back because of its effects; the text says so to the agent
     ├── RewindRefused              the rewind was not made; context and files are where they were
     ├── ProviderError              the model's endpoint could not be used (dead, wrong key, bad answer)
     └── AgentError                 the harness failed by itself
@@ -69,6 +70,10 @@ class JournalError(AgentRewindError): ...
 
 
 class JournalDamaged(JournalError): ...
+
+
+class NotRun(AgentRewindError):
+    """A tool call was held back because of its effects (`--effects`); the text says so to the agent."""
 
 
 class RewindRefused(AgentRewindError): ...

@@ -174,6 +174,8 @@ class NodeBegan:
     """How long looking at the world took where it was as before; else its `Snapshotted` says so."""
     hint: Hint | None = None
     """llm: what this call told the model for the first time."""
+    effects: tuple[Effect, ...] = ()
+    """tool: what the call will do, decided before it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,7 @@ class NodeEnded:
     usage: Usage = field(default_factory=Usage)
     latency_ms: float = 0.0
     effects: tuple[Effect, ...] = ()
+    """llm: what the tool calls in the answer will do, decided before any of them can run."""
     digest: str = ""
     """llm: the first line of the text, cut. tool: the same of the result."""
     calls: tuple[str, ...] = ()
@@ -196,6 +199,23 @@ class NodeEnded:
     """What the interposer did with it, e.g. that sibling calls were not executed because of a commit."""
     priced: str = ""
     """llm: which table gave `usage.usd`, with its version and the model in it; else why there is no price."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """What was done about a call with effects that survive, before it could run: of the answer or tool call `uid`.
+
+    All but an approved call were not run, and neither were the others of the same answer.
+    """
+
+    uid: RecordUid
+    outcome: Literal["told", "approved", "refused", "blocked"]
+    key: str
+    """A digest of the tool's name and its arguments."""
+    call: str = ""
+    """The id of the call, as the model gave it."""
+    told: str = ""
+    """What the agent got instead of a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +395,7 @@ Event = (
     | Snapshotted
     | NodeBegan
     | NodeEnded
+    | Gated
     | Judged
     | RewindIntended
     | Rewound
@@ -394,6 +415,7 @@ EVENTS: dict[str, type[Event]] = {
     "snapshotted": Snapshotted,
     "node_began": NodeBegan,
     "node_ended": NodeEnded,
+    "gated": Gated,
     "judged": Judged,
     "rewind_intended": RewindIntended,
     "rewound": Rewound,

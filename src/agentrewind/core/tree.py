@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from agentrewind.core.effects import Effect
 from agentrewind.core.errors import JournalError, UnknownRecord
 from agentrewind.core.memory import Merged, Note
 from agentrewind.core.records import (
@@ -13,6 +14,7 @@ from agentrewind.core.records import (
     BranchId,
     Event,
     FilesRestored,
+    Gated,
     Judged,
     MessageId,
     MessageList,
@@ -45,6 +47,17 @@ class Node:
     ended: NodeEnded | None = None
     after: Snapshotted | None = None
     judged: Judged | None = None
+    gated: list[Gated] = field(default_factory=list)
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What its call, or the calls in its answer, do."""
+        return (*self.began.effects, *(self.ended.effects if self.ended else ()))
+
+    @property
+    def held(self) -> bool:
+        """Its call, or the calls in its answer, were not run because of their effects."""
+        return any(gate.outcome != "approved" for gate in self.gated)
 
     @property
     def uid(self) -> RecordUid:
@@ -136,6 +149,8 @@ class RunTree:
                 self._ended(event)
             case Snapshotted():
                 self._saved(event)
+            case Gated():
+                self.node(event.uid).gated.append(event)
             case Judged():
                 self.verdicts.append(event)
                 if event.after is not None:
@@ -185,6 +200,8 @@ class RunTree:
             case NodeEnded(uid=uid):
                 if self._named(uid).ended is not None:
                     raise JournalError(f"{uid} has already ended.")
+            case Gated(uid=uid):
+                self._named(uid)
             case RewindIntended(branch=branch) | Rewound(branch=branch):
                 self._named(event.target)
                 if event.source is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentrewind.core.records import Judged, RecordUid, ThreadId
+from agentrewind.core.standing import effects_of, standing_words
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.core.world import Change
 
@@ -34,6 +35,8 @@ class Candidate:
     complete: bool
     deleted: int = 0
     """How many paths are gone after it."""
+    unknown: int = 0
+    """How many calls of this step may have reached further, for all that one knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ def _candidate(
     tree: RunTree, segment: Sequence[Node], age: int, verdict: Judged | None, first_with: dict[str, RecordUid]
 ) -> Candidate:
     node = segment[0]
+    effects = [effect for _, effect in effects_of(segment)]
     changes = {change.path: change for step in segment if step.after for change in step.after.changes.items}
     changed = max(len(changes), *(step.after.changes.total if step.after else 0 for step in segment))
     state = tree.states.get(node.began.snapshot) if node.began.snapshot else None
@@ -90,9 +94,10 @@ def _candidate(
         verdict.satisfied if verdict else None,
         verdict.total if verdict else None,
         None if same == node.uid else same,
-        tuple(effect.what for step in segment if step.ended for effect in step.ended.effects if effect.survives),
+        standing_words(effects),
         bool(state and state.complete),
         max(sum(change.status == "D" for change in changes.values()), *(_deleted(step) for step in segment)),
+        len({effect.call or effect.what for effect in effects if effect.may_survive}),
     )
 
 
@@ -152,6 +157,8 @@ def line(candidate: Candidate) -> str:
         parts.append(f"files as at {candidate.same_files_as}")
     if candidate.effects:
         parts.append("would survive: " + "; ".join(candidate.effects))
+    if candidate.unknown:
+        parts.append(f"{_counted(candidate.unknown, 'call')} with unknown effects")
     if not candidate.complete:
         parts.append("snapshot incomplete")
     return " | ".join(parts)

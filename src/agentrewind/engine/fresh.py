@@ -15,6 +15,7 @@ from agentrewind.core.edits import Edit, Message, splice
 from agentrewind.core.errors import RewindRefused
 from agentrewind.core.memory import Note
 from agentrewind.core.records import Judged, MessageId, RecordUid, RewindIntended, RewindRejected, ToolInput, Warned
+from agentrewind.core.standing import surviving
 from agentrewind.core.strategy import Decision, Strategy
 from agentrewind.core.tools import NAMES, TOOLS
 from agentrewind.core.tree import Node
@@ -233,7 +234,7 @@ class FreshSession(Session):
         begun = time.perf_counter()
         ended = tuple(item.id for item in self._ended_by(thread, wish.target))
         asked = self._asked_at(thread, wish)
-        effects = tuple(self._surviving(wish.target))
+        effects = tuple(surviving(self.tree, wish.target))
         try:
             intent = self._rewinder.intend(wish)
         except RewindRefused as error:

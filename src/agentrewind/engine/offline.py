@@ -25,7 +25,7 @@ from agentrewind.core.records import (
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.core.world import KeepsOthers, RestoreReport, SnapshotId, World
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
-from agentrewind.engine.prefix import calls_rewind_tool
+from agentrewind.engine.prefix import answered_here
 from agentrewind.engine.processes import Process, end_all, marked
 from agentrewind.engine.rewinder import Ender, Rewinder, Wish, brought_back
 
@@ -327,7 +327,7 @@ def _contents(log: Log, uid: RecordUid) -> tuple[Message, ...]:
 
 def _servable(node: Node) -> bool:
     """An answer can be given again, unless it called a rewind tool (that was dealt with, or is to be asked anew)."""
-    return node.answered and node.ended is not None and node.ended.output is not None and not calls_rewind_tool(node)
+    return node.answered and node.ended is not None and node.ended.output is not None and not answered_here(node)
 
 
 def _memory(tree: RunTree, target: RecordUid, note: str | None, by: str = "agent") -> str:

@@ -49,6 +49,11 @@ def calls_rewind_tool(node: Node) -> bool:
     return node.ended is not None and any(call.split("(", 1)[0] in NAMES for call in node.ended.calls)
 
 
+def answered_here(node: Node) -> bool:
+    """Whether the interposer answered an LLM call itself: the harness never saw it."""
+    return node.held or calls_rewind_tool(node)
+
+
 def without_notes(edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
     return tuple(edit for edit in edits if not edit.notes)
 
@@ -103,7 +108,7 @@ def _edits_at(
     if new == 0:
         return kept
     inserted = tuple(content(item) for item in _newest(tree, node, new))
-    exchange = target is None and before is not None and calls_rewind_tool(before)
+    exchange = target is None and before is not None and answered_here(before)
     notes = () if exchange else tuple(note.branch for note in tree.notes if note.branch in tree.held(node.uid))
     if not exchange and not notes:
         raise Unservable(f"{node.uid} was sent {new} messages of which nothing says where they came from")
@@ -168,7 +173,7 @@ def _steps(path: list[Node], edits: dict[RecordUid, tuple[Edit, ...]], target: N
 
 def _step(node: Node, edits: tuple[Edit, ...], after: Node | None) -> Step | None:
     """None where the interposer answered the model itself, so that the harness never saw this answer."""
-    ours = calls_rewind_tool(node)
+    ours = answered_here(node)
     raw = node.began.raw_length
     if ours and after is not None and after.began.raw_length == raw:
         return None

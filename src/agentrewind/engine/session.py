@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import Json, canonical, digest_bytes, digest_parts, to_plain
 from agentrewind.core.edits import Message
-from agentrewind.core.errors import AgentRewindError, ProviderError, RewindRefused, StoreError
+from agentrewind.core.effects import Effect
+from agentrewind.core.errors import AgentRewindError, NotRun, ProviderError, RewindRefused, StoreError
 from agentrewind.core.memory import CUMULATIVE, Entry, Note
 from agentrewind.core.records import (
     MAIN_THREAD,
@@ -32,12 +33,15 @@ from agentrewind.core.records import (
     Warned,
     record_uid,
 )
+from agentrewind.core.standing import surviving
 from agentrewind.core.tools import CANDIDATES, COMMIT, NAMES, TOOLS
 from agentrewind.core.wire import Send, WireReply, has_left
 from agentrewind.dialects.base import Dialect, MemoryRole, Reply, ToolCall
 from agentrewind.engine import degraded
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
+from agentrewind.engine.effects import key_of
+from agentrewind.engine.gate import BESIDE, Planned, Question
 from agentrewind.engine.memory_policy import Asking, Memory, names
 from agentrewind.engine.noticing import Teller
 from agentrewind.engine.processes import Process
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
     from agentrewind.core.strategy import Decision, Strategy
     from agentrewind.core.tree import RunTree
     from agentrewind.core.world import World
+    from agentrewind.engine.effects import Effects
     from agentrewind.engine.offline import ResumePoint
     from agentrewind.engine.people import People
 
@@ -137,6 +142,8 @@ class Session:
         self._tools: tuple[list[Json], MessageId | None, Json] | None = None
         self._seeded: frozenset[str] = frozenset()
         self._ended = False
+        self.effects: Effects | None = None
+        """Who says what the calls do; set before the first one."""
         self.people: People | None = None
         """Who may ask for something while the agent runs; set before its first call."""
         self.broken: AgentRewindError | None = None
@@ -316,11 +323,44 @@ class Session:
             if lost:
                 return reply, None
             ours = [call for call in answer.calls if call.name in NAMES]
-            if not ours or not self._offers:
+            asked = self._questions(uid, answer.calls) if not ours or not self._offers else []
+            if not asked and (not ours or not self._offers):
                 self._hand_over(dialect, turn, answer, reply.body)
                 return reply, True
-        self._act(turn, answer, ours, by)
-        return reply, False
+        if not asked:
+            self._act(turn, answer, ours, by)
+        return self._gated(turn, by, answer, reply, asked) if asked else (reply, False)
+
+    def _questions(self, uid: RecordUid, calls: Sequence[ToolCall]) -> list[Question]:
+        """What stands between the calls of an answer and their running."""
+        if self.effects is None:
+            return []
+        planned = self.effects.planned(uid, calls, self.tree.node(uid).effects, self._redact)
+        asked = self.effects.gate.questions(self.tree, planned)
+        if not asked:
+            self.effects.let_through(calls)
+        return asked
+
+    def _gated(
+        self, turn: Turn, by: Asking, answer: Reply, reply: WireReply, asked: Sequence[Question]
+    ) -> tuple[WireReply, bool | None]:
+        """Let the calls of an answer run, or tell the model in their place why they don't. As `_turn`."""
+        assert self.effects is not None
+        gates = self.effects.gate.settle(asked)
+        with self._guarded():
+            for gate in gates:
+                self._log.append(gate)
+            if turn.lost == ENDED:
+                return _refused_call(by.dialect, turn.thread.id), True
+            if turn.lost:
+                return reply, None
+            if self.tree.node(gates[0].uid).held:
+                told = {gate.call: gate.told for gate in gates if gate.told}
+                self._answer(by.dialect, turn, answer, {**{call.id: BESIDE for call in answer.calls}, **told}, "")
+                return reply, False
+            self.effects.let_through(answer.calls)
+            self._hand_over(by.dialect, turn, answer, reply.body)
+            return reply, True
 
     def _begin_llm(
         self, dialect: Dialect, thread: Thread, body: Json, *, offers: bool, first: bool
@@ -364,6 +404,8 @@ class Session:
         """The id and the redacted form of a list of tools; the same list as last time costs nothing."""
         if self._tools is None or self._tools[0] != tools:
             self._tools = (tools, self._log.put(tools) if tools else None, self._redact(tools))
+            if self.effects is not None:
+                self.effects.learn(tools)
         return self._tools[1], self._tools[2]
 
     def _store_messages(
@@ -407,6 +449,7 @@ class Session:
                 None,
                 answer.usage,
                 ms(begun),
+                effects=self.effects.of_answer(answer.calls) if self.effects is not None and not lost else (),
                 digest=first_line(answer.text),
                 calls=tuple(short(call) for call in answer.calls),
                 action=action_of(answer.calls),
@@ -426,8 +469,12 @@ class Session:
     def _stripped(self, dialect: Dialect, thread: Thread, reply: WireReply, *, stream: bool) -> WireReply:
         """The model calls the rewind tools for ever: give the harness its answer without those calls."""
         with self._guarded():
-            response = dialect.without_calls(dialect.parse(reply.body, stream=stream).response, NAMES)
-            self._log.append(Warned(f"{thread.id}: rewind tools called {self._budget.internal_calls} times in a row."))
+            answer = dialect.parse(reply.body, stream=stream)
+            gates = self.effects is not None and self.effects.gate.mode != "record"
+            names = NAMES.union(call.name for call in answer.calls) if gates else NAMES
+            response = dialect.without_calls(answer.response, names)
+            what = "rewind tools, or calls that may not run, were" if gates else "rewind tools"
+            self._log.append(Warned(f"{thread.id}: {what} called {self._budget.internal_calls} times in a row."))
             rendered = self._rendered(dialect, thread, response, stream=stream)
         return WireReply(reply.status, reply.headers, rendered)
 
@@ -524,7 +571,7 @@ class Session:
         prefix, is_marked = ([], False) if context else self._recorded_context(thread, wish.target)
         held = () if context else tuple(self._held(thread, wish.target))
         notes = self._carried(thread, wish)
-        effects = self._surviving(wish.target)
+        effects = surviving(self.tree, wish.target)
         text = self._memory.said(notes, rewinds=self.tree.rewinds + 1, effects=effects)
         text += degraded.MARKS if is_marked else ""
         to = context or Context(0, (), is_marked)
@@ -559,15 +606,6 @@ class Session:
     def _on_path(self, uid: RecordUid) -> bool:
         return any(node.uid == uid for node in self.tree.ancestors(self.tree.head))
 
-    def _surviving(self, target: RecordUid) -> list[str]:
-        abandoned: list[str] = []
-        for node in self.tree.ancestors(self.tree.head):
-            if node.ended:
-                abandoned += [effect.what for effect in node.ended.effects if effect.survives]
-            if node.uid == target:
-                break
-        return abandoned[::-1]
-
     def _wait_until_quiet(self, thread: Thread) -> str | None:
         """No kill reaches a tool inside this process: wait for the others', and refuse while one is running."""
         deadline = time.monotonic() + self._budget.batch_wait_s
@@ -598,6 +636,7 @@ class Session:
             uid = self._begin_tool(name, arguments, call_id)
         begun = time.perf_counter()
         try:
+            self._ask_about(uid)
             value = run()
         except BaseException as error:
             with self._guarded():
@@ -628,10 +667,34 @@ class Session:
                 time.time_ns(),
                 tool=tool,
                 looked_ms=self._checkpointer.looked_ms,
+                effects=self._effects_of_tool(name, tool.arguments, call_id),
             )
         )
         self._running[uid] = name
         return uid
+
+    def _ask_about(self, uid: RecordUid) -> None:
+        """Raises: NotRun: the call of this tool node may not run; the text says so to the agent."""
+        if self.effects is None:
+            return
+        with self._guarded():
+            began = self.tree.node(uid).began
+            call = began.effects[0].call if began.effects else ""
+            if (call and self.effects.was_let_through(call)) or began.tool is None:
+                return
+            key = key_of(began.tool.name, began.tool.arguments)
+            asked = self.effects.gate.questions(self.tree, [Planned(uid, call, key, began.effects)])
+        for gate in self.effects.gate.settle(asked):
+            with self._guarded():
+                self._log.append(gate)
+            if gate.told:
+                raise NotRun(gate.told)
+
+    def _effects_of_tool(self, name: str, arguments: Json, call_id: str | None) -> tuple[Effect, ...]:
+        if self.effects is None or name == SUBMISSION:
+            return ()
+        pending = {key: tool for thread in self._threads.all() for key, tool in thread.pending.items()}
+        return self.effects.of_tool(name, arguments, self.effects.claimed(name, call_id, pending))
 
     def _leave(self, uid: RecordUid, call_id: str | None) -> None:
         self._running.pop(uid, None)
@@ -670,7 +733,7 @@ class Session:
         effective = thread.effective()
         ids = [digest_bytes(canonical(self._redact(message))) for message in effective]
         node = self.tree.node(uid)
-        if node.ended is None or node.ended.output is None or tuple(ids) != self.tree.messages(uid):
+        if node.held or node.ended is None or node.ended.output is None or tuple(ids) != self.tree.messages(uid):
             return None
         thread.contexts[uid] = thread.context()
         thread.first = uid

@@ -95,7 +95,7 @@ def record(log: RunLog, node: Node, get: Callable[[MessageId], Json] | None = No
         "usage": {**dataclasses.asdict(ended.usage if ended else Usage()), "priced": ended.priced if ended else ""},
         "timing": _timing(node),
         "state": _state(node),
-        "effects": [dataclasses.asdict(effect) for effect in ended.effects] if ended else [],
+        "effects": codec.to_plain(node.effects),
         "thread": began.thread,
         "parent": began.parent,
     }

@@ -82,8 +82,9 @@ def loop(tree: RunTree, thread: ThreadId, times: int) -> Notice | None:
     last = next((node for node in tree.ancestors(tree.head) if node.is_llm and node.began.thread == thread), None)
     if not times or last is None or last.ended is None or last.began.snapshot is None or not last.ended.action:
         return None
-    seen = tree.acted[last.began.snapshot, last.ended.action]
-    seen = [uid for uid in seen if tree.node(uid).began.thread == thread]
+    acted = [tree.node(uid) for uid in tree.acted[last.began.snapshot, last.ended.action]]
+    # One that was held back and comes again was told to.
+    seen = [node.uid for node in acted if node.began.thread == thread and not node.held]
     if len(seen) < times:
         return None
     earlier = ", ".join(seen[-4:-1])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from agentrewind.core.codec import Json
 from agentrewind.core.edits import Message
-from agentrewind.core.errors import AgentError, ProviderError
+from agentrewind.core.errors import AgentError, NotRun, ProviderError
 from agentrewind.core.strategy import Stop
 from agentrewind.core.tools import CANDIDATES, COMMIT
 from agentrewind.engine.commands import CommandResult
@@ -158,7 +158,10 @@ class _Conversation:
                 )
             )
 
-        return job.recorder.tool("shell", arguments, run, call_id=call_id)
+        try:
+            return job.recorder.tool("shell", arguments, run, call_id=call_id)
+        except NotRun as held:
+            return str(held)
 
 
 def _opening(job: Job) -> list[Message]:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from agentrewind.core.codec import Json
 from agentrewind.core.edits import Message
-from agentrewind.core.errors import AgentError, AgentRewindError, ProviderError, UsageError
+from agentrewind.core.errors import AgentError, AgentRewindError, NotRun, ProviderError, UsageError
 from agentrewind.core.strategy import Stop
 from agentrewind.core.tools import CANDIDATES, COMMIT
 from agentrewind.integrations.harnesses.contract import Job, Outcome, progress_line
@@ -152,12 +152,15 @@ class Environment(LocalEnvironment):  # type: ignore[misc]
         """Raises: Submitted: the command is the submission (and is recorded as any other)."""
         command = action.get("command", "")
         self._job.say(progress_line(command))
-        output = self._job.recorder.tool(
-            "bash",
-            {"command": command},
-            lambda: self._run(command, Path(cwd or self._job.workspace), timeout),
-            call_id=action.get("tool_call_id"),
-        )
+        try:
+            output = self._job.recorder.tool(
+                "bash",
+                {"command": command},
+                lambda: self._run(command, Path(cwd or self._job.workspace), timeout),
+                call_id=action.get("tool_call_id"),
+            )
+        except NotRun as held:
+            return {"output": str(held), "returncode": 126, "exception_info": ""}
         self._check_finished(output)
         return output
 
