@@ -313,9 +313,12 @@ class _Driver:
             redact=redact,
             rules=agent.settings.rules.rules(),
             kind=_SESSIONS[agent.settings.mode],
-            effects=effects_of(classifier(workspace, kept_from(within.sandbox)), agent.settings.effects, ask_on_terminal),
+            effects=effects_of(
+                classifier(workspace, kept_from(within.sandbox)), agent.settings.effects, ask_on_terminal
+            ),
         )
-        self._session.spared = self._services.pids
+        readers = self._session.spared
+        self._session.spared = lambda: (*self._services.pids(), *readers())
 
     def drive(self, point: offline.ResumePoint | None = None) -> Finished:
         """Raises: what ended the run, after its end is in the journal."""

@@ -21,7 +21,7 @@ def effects_of(classifier: Classifier, mode: Mode | None = None, ask: Ask | None
     with suppress(OSError):
         classifier.worker.start()
     rules = classifier.rules
-    return Effects(classifier.call, Gate(mode or rules.mode or "record", rules.held, ask))
+    return Effects(classifier.call, Gate(mode or rules.mode or "record", rules.held, ask), classifier.worker.pids)
 
 
 def ask_on_terminal(what: str) -> bool | None:

@@ -130,7 +130,8 @@ def recorder(
         rules=rules,
     )
     session.people = people(log)
-    session.effects = effects
+    if effects is not None:
+        session.effects, session.spared = effects, effects.pids
     return session
 
 

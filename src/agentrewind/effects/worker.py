@@ -44,6 +44,11 @@ class Worker:
         with self._lock:
             self._started()
 
+    def pids(self) -> tuple[int, ...]:
+        """Its process, where there is one."""
+        process = self._process
+        return () if process is None or self._owner != os.getpid() or process.returncode is not None else (process.pid,)
+
     def _started(self) -> subprocess.Popen[bytes]:
         """One of this process: a fork inherits the pipes of its parent's, and must not use them."""
         if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from agentrewind.core.codec import Json, digest
@@ -25,10 +25,14 @@ class Effects:
     Args:
         classify: name, arguments and the tool's own word, to effects. It never raises.
         gate: what is done about those that survive.
+        pids: the processes that it uses, which a rewind must not end.
     """
 
-    def __init__(self, classify: Classify, gate: Gate | None = None) -> None:
+    def __init__(
+        self, classify: Classify, gate: Gate | None = None, pids: Callable[[], Collection[int]] = tuple
+    ) -> None:
         self._classify = classify
+        self.pids = pids
         self.gate = gate or Gate()
         self._let_through: set[str] = set()
         self._annotations: dict[str, Annotations] = {}
