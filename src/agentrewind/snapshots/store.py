@@ -916,7 +916,7 @@ def _make(directory: Path, key: Encryption | None) -> None:
         write_whole(directory / "format", FORMAT + (parameters or b""), durable=parameters is not None)
     except OSError as error:
         if error.errno in packs.FULL:
-            raise StorageFull(f"{directory}: no room to make a snapshot store. Nothing was touched.") from error
+            raise StorageFull(f"No room to make a snapshot store in {directory}. Nothing was touched.") from error
         raise StoreError(f"{directory}: can't make a snapshot store there: {error.strerror}") from error
 
 
