@@ -11,8 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentrewind.core.errors import RestoreRefused
 from agentrewind.core.world import SnapshotId
 from agentrewind.snapshots.attributed import Attributed
+from agentrewind.snapshots.gc import collect, survey
+from agentrewind.snapshots.store import Store
 from agentrewind.snapshots.workspace import WorkspaceWorld
 
 RUNS = ("run a", "run b")
@@ -106,15 +109,17 @@ class Workshop:
         self.end(name)
         if not self.looks[name]:
             return
-        self.look(name)
+        present = self.look(name)
         target = self.looks[name][which % len(self.looks[name])]
+        abandoned = target not in self.line(present)
         before = self.files()
         report = self.worlds[name].restore_own(target, name, people=people)
         after = self.files()
         for path in before.keys() | after.keys():
             owner = self.owner.get(path, frozenset())
             theirs = owner - {name} or (people and not owner and path in self.owner)
-            if theirs:
+            again = abandoned and self.owners_at[target].get(path) == {name}  # its own work of then, on another line
+            if theirs and not again:
                 assert after.get(path) == before.get(path), (path, owner)
             elif before.get(path) != after.get(path) and path in before:
                 self.is_saved(report.live, path, before[path])
@@ -127,6 +132,14 @@ class Workshop:
             if before.get(path) != after.get(path):  # it is whose it was then
                 self.owner[path] = self.owners_at[target].get(path, frozenset())
         self.seen = after
+
+    def line(self, name: SnapshotId | None) -> set[SnapshotId]:
+        """A snapshot and all that it grew from."""
+        found = set()
+        while name is not None:
+            found.add(name)
+            name = self.world.find(name).parent
+        return found
 
     def is_saved(self, live: SnapshotId, path: str, text: str) -> None:
         assert self.world.read(live, path) == text.encode()
@@ -231,3 +244,35 @@ def test_what_a_run_took_back_doesnt_return_with_the_rewind_of_another(shop: Wor
     assert set(shop.files()) == {"one", "sub/three", "sub/four"}
     report = shop.worlds["run b"].restore_own(shop.looks["run b"][2], "run b", people=False)
     assert set(shop.files()) == {"one", "sub/three"}, report.kept
+
+
+def test_what_a_collection_takes_away_between_gives_no_file_to_the_wrong_run(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    target = shop.looks["run a"][0]
+    working(shop, "run b", "sub/three")
+    working(shop, "run a", "sub/four")
+    last = shop.look("run a")
+    shop.world.close()
+    store = Store.open(tmp_path / "store", writable=True)
+    collect(store, survey(store, {target, last}))
+    store.close()
+    with WorkspaceWorld.open(shop.root, tmp_path / "store", detector="scan") as world:
+        report = world.restore_own(target, "run a", people=False)
+    assert "sub/three" in shop.files()
+    assert "run b" in {gap.path: gap.why for gap in report.kept}["sub/three"]
+
+
+def test_where_nothing_can_be_told_any_more_nothing_is_touched(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = shop.looks["run a"][0]
+    working(shop, "run b", "sub/three")
+    working(shop, "run a", "sub/four")
+    shop.look("run a")
+    before = shop.files()
+
+    def gone(_store: Store, name: SnapshotId) -> None:
+        raise KeyError(name)
+
+    monkeypatch.setattr(Store, "step", gone)
+    with pytest.raises(RestoreRefused, match="can't be told any more"):
+        shop.worlds["run a"].restore_own(target, "run a", people=False)
+    assert shop.files() == before

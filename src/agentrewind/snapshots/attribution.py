@@ -8,10 +8,12 @@ they are is followed by a snapshot that says so: whose they are is then asked of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from agentrewind.core.errors import RestoreRefused
 from agentrewind.core.world import SnapshotId
 from agentrewind.snapshots.drift import Drift, found
 from agentrewind.snapshots.packs import ObjectDamaged
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 WORKERS, CARRIED = "workers", "carried"
 """What the description of a snapshot says: who was at work before it; which snapshot holds what it took over."""
 A_PERSON = "somebody else than a run"
+GONE = "another run, of which the snapshots are gone"
 BACK = "taken back meanwhile by whoever had changed it"
 
 Workers = tuple[str, ...]
@@ -46,11 +49,18 @@ class Whose:
 
 
 def of_others(store: Store, target: SnapshotId, present: SnapshotId, whose: Whose) -> Drift:
-    """What somebody else than `whose.mine` changed last on the way from `target` to `present`, and stays."""
+    """What somebody else than `whose.mine` changed last on the way from `target` to `present`, and stays.
+
+    Raises:
+        RestoreRefused: that can't be told.
+    """
     try:
         last, undone = last_changes(store, target, present), last_changes(store, present, target)
-    except (ObjectDamaged, ValueError, KeyError):  # the history between the two can't be read: nothing can be told
-        return Drift(target, told=True)
+    except (ObjectDamaged, ValueError, KeyError) as error:
+        raise RestoreRefused(
+            f"Who changed what since snapshot {target[:12]} can't be told any more: the snapshots between it and the"
+            " present are damaged or gone. Nothing was touched. To have everything as it was then, say --discard-drift."
+        ) from error
     paths = {path: _said(how, workers, whose) for path, (how, workers) in last.items() if whose.stays(workers)}
     back = {path: BACK for path, (_, workers) in undone.items() if path not in last and whose.stays(workers)}
     return Drift(target, {**back, **paths}, told=True)
@@ -97,15 +107,26 @@ def _collected(
 
 def _attributed(store: Store, name: SnapshotId, changed: dict[str, str]) -> dict[str, tuple[str, Workers]]:
     details = store.details(name)
-    workers = tuple(details[WORKERS]) if WORKERS in details else _maker(details)
+    workers = _workers(details)
     found_here = {path: (how, workers) for path, how in changed.items()}
     if CARRIED in details and changed:
-        before = _collected(store, SnapshotId(details[CARRIED]), (), frozenset(changed))
-        found_here.update(before)
+        found_here |= {path: (how, (GONE,)) for path, how in changed.items()}
+        with suppress(ObjectDamaged, ValueError, KeyError):  # a collection may have taken it; they stay all the same
+            found_here |= _collected(store, SnapshotId(details[CARRIED]), (), frozenset(changed))
     return found_here
 
 
-def _maker(details: dict[str, object]) -> Workers:
+def joined(details: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What is said of several intervals that become one, newest first, because the snapshots between them go."""
+    if len(details) == 1:
+        return details[0]
+    everybody = {worker for item in details for worker in _workers(item) or (A_PERSON,)}
+    return {**details[0], WORKERS: [] if everybody == {A_PERSON} else sorted(everybody)}
+
+
+def _workers(details: dict[str, Any]) -> Workers:
     """Of a snapshot that says nothing of who was at work: it was taken by a run that was alone, or by hand."""
+    if WORKERS in details:
+        return tuple(map(str, details[WORKERS]))
     by = str(details.get("by", ""))
     return (by,) if by.startswith("run ") else ()

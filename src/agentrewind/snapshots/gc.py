@@ -12,13 +12,14 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import SnapshotDamaged, StorageFull, StoreError
 from agentrewind.core.world import SnapshotId
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots import manifests, packs
+from agentrewind.snapshots.attribution import joined
 from agentrewind.snapshots.beneath import punch_hole, sync_directory
 from agentrewind.snapshots.entry import SMALL, ZERO_ID
 from agentrewind.snapshots.packs import FrameBuilder, ObjectDamaged, ObjectMissing
@@ -309,7 +310,14 @@ class _Collection:
         parent = self._nearest(store.parent(name))
         step = manifests.difference({} if parent is None else store.state(parent), state)
         told = replace(snapshot, parent=parent, changes=manifests.changes(step))
-        return store.described(told, step, state, store.details(name))
+        return store.described(told, step, state, self._details(name))
+
+    def _details(self, name: SnapshotId) -> dict[str, Any]:
+        """What is said of it and of those before it that go: their intervals are one from now on."""
+        keep, between = set(self._found.keep), [name]
+        while (parent := self._store.parent(between[-1])) is not None and parent not in keep and parent not in between:
+            between.append(parent)
+        return joined([self._store.details(item) for item in between])
 
     def _nearest(self, name: SnapshotId | None) -> SnapshotId | None:
         keep = set(self._found.keep)
