@@ -11,6 +11,8 @@ import pytest
 
 from agentrewind.cli.entry import run as agentrewind
 from agentrewind.compose.runs import open_run
+from agentrewind.engine.processes import marked
+from agentrewind.integrations.sandbox import probe
 from agentrewind.testing.scripted import ScriptedModel, call, say
 
 PROGRAM = [sys.executable, "-m", "agentrewind"]
@@ -24,6 +26,7 @@ BUSY = (
 def workspace(tmp_path: Path, monkeypatch) -> Path:
     monkeypatch.setenv("AGENTREWIND_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("OPENAI_API_KEY", "any")
+    monkeypatch.setenv("AGENTREWIND_SANDBOX", "none")  # in one, `../again` would go back with the workspace
     root = tmp_path / "w"
     root.mkdir()
     return root
@@ -80,6 +83,22 @@ def test_a_run_that_is_ended_ends_its_commands_and_is_interrupted(workspace, num
         assert agentrewind(["check", "last"]) == 0
         assert agentrewind(["resume", "last"]) == 0
     assert open_run("last").state == "done"
+
+
+@pytest.mark.skipif(not probe.bubblewrap().works, reason=f"no sandbox here: {probe.bubblewrap().what}")
+@pytest.mark.parametrize("options", [("bwrap",), ("session",), ("bwrap", "--mode", "fresh")])
+def test_a_run_in_a_sandbox_that_is_ended_leaves_nothing(workspace, options):
+    with ScriptedModel([call("shell", {"command": BUSY}), say("done")]) as model:
+        run = begun(model, workspace, "--sandbox", *options)
+        wait_for(lambda: (workspace / "flag").exists() and (workspace / "log").exists())
+        run.send_signal(signal.SIGTERM)
+        out, err = run.communicate(timeout=30)
+        assert run.returncode == 143, err
+        assert "Traceback" not in out + err
+    assert processes_in(workspace) == []
+    assert not marked(open_run("last").id)
+    assert open_run("last").state == "interrupted"
+    assert agentrewind(["check", "last"]) == 0
 
 
 def test_a_hang_up_that_is_ignored_stays_ignored(workspace):
