@@ -50,16 +50,22 @@ def server() -> Iterator[str]:
 
 
 @contextmanager
-def proxy(base: Path, workspace: Path, upstream: str) -> Iterator[str]:
-    """Its base URL."""
+def proxy(base: Path, workspace: Path, upstream: str) -> Iterator[tuple[str, int]]:
+    """Its base URL, and the id of its process."""
     environ = {**os.environ, "AGENTREWIND_HOME": str(base / "home")}
     command = [PROGRAM, "proxy", "--json", "--base-url", upstream, "--workspace", str(workspace)]
     with subprocess.Popen(
         command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as running:
         assert running.stdout
-        yield json.loads(running.stdout.readline())["addresses"]["OPENAI_BASE_URL"]
+        yield json.loads(running.stdout.readline())["addresses"]["OPENAI_BASE_URL"], running.pid
         running.terminate()
+
+
+def cpu(pid: int) -> float:
+    """The seconds that a process has computed: what it takes whatever else the machine is doing."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def lay_out(workspace: Path, files: int) -> None:
@@ -88,10 +94,12 @@ def measure(files: int, calls: int, history: int, *, stream: bool) -> None:
         workspace = base / "work"
         workspace.mkdir()
         lay_out(workspace, files)
-        with proxy(base, workspace, upstream) as front, httpx.Client(timeout=30, trust_env=False) as client:
+        with proxy(base, workspace, upstream) as (front, pid), httpx.Client(timeout=30, trust_env=False) as client:
+            worked = 0.0
             taken: dict[str, list[float]] = {upstream: [], front: []}
             messages = conversation(history)
             for number in range(calls + WARM_UP):
+                worked = cpu(pid) if number == WARM_UP else worked
                 (workspace / "changing.txt").write_text(f"{number}\n")
                 messages += [{"role": "assistant", "content": "Done."}, {"role": "user", "content": f"more {number}"}]
                 body = {"model": "any", "messages": messages, "tools": [TOOL], "stream": stream}
@@ -100,13 +108,15 @@ def measure(files: int, calls: int, history: int, *, stream: bool) -> None:
                     client.post(f"{url}/chat/completions", json=body).raise_for_status()
                     taken[url].append((time.perf_counter() - begun) * 1000)
                 messages = messages[: 2 + 2 * history + 2 * (number + 1)]
+            worked = (cpu(pid) - worked) * 1000 / calls
     direct, through = taken[upstream][WARM_UP:], taken[front][WARM_UP:]
     added = statistics.median(through) - statistics.median(direct)
     spread = statistics.quantiles([b - a for a, b in zip(direct, through, strict=True)], n=20)
     print(
         f"{files} files, {'streamed' if stream else 'plain'}, {calls} calls each, alternating: direct"
         f" {statistics.median(direct):.1f} ms, through the proxy {statistics.median(through):.1f} ms;"
-        f" adds {added:.1f} ms at the median (a pair: 5 % {spread[0]:.1f}, 95 % {spread[-1]:.1f})"
+        f" adds {added:.1f} ms at the median (a pair: 5 % {spread[0]:.1f}, 95 % {spread[-1]:.1f}); the proxy computes"
+        f" {worked:.1f} ms a call"
     )
 
 
