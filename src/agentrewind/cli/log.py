@@ -15,9 +15,9 @@ from agentrewind.cli.summary import going_on, headline, totals
 from agentrewind.cli.text import as_json, one_line, path_name, plural, printable, short_id
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.effects import overall
-from agentrewind.core.records import FilesRestored, Judged, NotesMerged
+from agentrewind.core.records import CompensationBegan, FilesRestored, Judged, NotesMerged
 from agentrewind.core.standing import effects_of
-from agentrewind.core.tree import Node
+from agentrewind.core.tree import Node, RunTree
 
 FILES_NAMED = 2
 FILES_WIDTH = 28
@@ -145,12 +145,23 @@ def _footer(run: Run, signs: Glyphs) -> list[Text]:
     lines = [_files_moved(move, signs) for move in tree.moves if isinstance(move, FilesRestored)]
     lines += [Text(_merged(event, signs), style="yellow") for event in tree.merging]
     lines += [_hinted(node) for node in tree.nodes.values() if node.began.hint]
+    lines += [_compensation(event, tree) for event in tree.compensating]
     lines += [Text(f"! {printable(text)}", style="yellow") for text in (*run.warnings, *tree.warnings)]
     if tree.intent is not None:
         way = going_on(run, run.id)
         settles = f"`{way}` settles it" if way else f"`agentrewind undo {run.id}` takes it back"
         lines.append(Text(f"A rewind to {tree.intent.target} was cut off; {settles}.", "red"))
     return lines
+
+
+def _compensation(event: CompensationBegan, tree: RunTree) -> Text:
+    """What became of taking an effect back."""
+    ended = tree.compensated.get((event.uid, event.number))
+    what = f"{event.uid}: `{one_line(event.undo)}` to undo what it did outside"
+    if ended is None:
+        return Text(f"! {what}: cut off, nobody knows whether it took place; it isn't run again", style="red")
+    told = f" ({one_line(ended.told)})" if ended.told else ""
+    return Text(f"{'! ' if ended.outcome == 'failed' else ''}{what}: {ended.outcome}{told}", style="yellow")
 
 
 def _merged(event: NotesMerged, signs: Glyphs) -> str:

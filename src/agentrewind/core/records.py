@@ -261,6 +261,30 @@ class RewindIntended:
 
 
 @dataclass(frozen=True, slots=True)
+class CompensationBegan:
+    """The command that takes back effect `number` of node `uid` is about to be run, for the rewind that opens `branch`.
+
+    Without a `CompensationEnded` nobody knows whether it took place; it isn't run again.
+    """
+
+    branch: BranchId
+    uid: RecordUid
+    number: int
+    undo: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompensationEnded:
+    """Its outcome; `told` says what went wrong."""
+
+    branch: BranchId
+    uid: RecordUid
+    number: int
+    outcome: Literal["done", "failed"]
+    told: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Rewound:
     """The commit: the run continues from `target` on `branch`. Follows its `RewindIntended`."""
 
@@ -398,6 +422,8 @@ Event = (
     | Gated
     | Judged
     | RewindIntended
+    | CompensationBegan
+    | CompensationEnded
     | Rewound
     | NotesMerged
     | RewindGivenUp
@@ -418,6 +444,8 @@ EVENTS: dict[str, type[Event]] = {
     "gated": Gated,
     "judged": Judged,
     "rewind_intended": RewindIntended,
+    "compensation_began": CompensationBegan,
+    "compensation_ended": CompensationEnded,
     "rewound": Rewound,
     "notes_merged": NotesMerged,
     "rewind_given_up": RewindGivenUp,

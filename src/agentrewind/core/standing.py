@@ -37,10 +37,25 @@ def surviving(tree: RunTree, target: RecordUid) -> list[str]:
     """In words, oldest first, what stands outside of the workspace once the run has gone back to `target`: of all paths
     that were ever abandoned. What may stand, for all that one knows, comes last.
     """
-    effects = [effect for _, effect in effects_of(abandoned(tree, target))]
-    sure = dict.fromkeys(effect.what for effect in effects if effect.survives)
+    found = effects_of(abandoned(tree, target))
+    effects = [effect for _, effect in found]
+    outcomes = {(node.uid, node.effects[number].call, node.effects[number].undo): outcome
+                for node in tree.nodes.values() for number in range(len(node.effects))
+                if (outcome := tree.compensations.get((node.uid, number))) is not None}  # fmt: skip
+    said = (_said(effect, outcomes.get((node.uid, effect.call, effect.undo))) for node, effect in found
+            if effect.survives)  # fmt: skip
+    sure = dict.fromkeys(what for what in said if what)
     perhaps = dict.fromkeys(effect.what for effect in effects if effect.may_survive)
     return [*_cut(sure), *(f"perhaps: {what}" for what in _cut(perhaps))]
+
+
+def _said(effect: Effect, outcome: str | None) -> str:
+    """What survives, with what became of undoing it; nothing where it is undone."""
+    if outcome == "done":
+        return ""
+    return effect.what + {"failed": " (undoing it failed)", "unknown": " (it is not known whether it was undone)"}.get(
+        outcome or "", ""
+    )
 
 
 def standing_words(effects: Iterable[Effect]) -> tuple[str, ...]:

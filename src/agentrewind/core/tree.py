@@ -12,6 +12,8 @@ from agentrewind.core.memory import Merged, Note
 from agentrewind.core.records import (
     FIRST_BRANCH,
     BranchId,
+    CompensationBegan,
+    CompensationEnded,
     Event,
     FilesRestored,
     Gated,
@@ -107,6 +109,10 @@ class RunTree:
     verdicts: list[Judged] = field(default_factory=list)
     rejected: list[RewindRejected] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    compensations: dict[tuple[RecordUid, int], str] = field(default_factory=dict)
+    """By node and number of its effect: done, failed, or unknown where a crash came between."""
+    compensating: list[CompensationBegan] = field(default_factory=list)
+    compensated: dict[tuple[RecordUid, int], CompensationEnded] = field(default_factory=dict)
     intent: RewindIntended | None = None
     """A rewind that was begun and neither committed nor given up."""
     live: Snapshotted | None = None
@@ -151,6 +157,8 @@ class RunTree:
                 self._saved(event)
             case Gated():
                 self.node(event.uid).gated.append(event)
+            case CompensationBegan() | CompensationEnded():
+                self._compensation(event)
             case Judged():
                 self.verdicts.append(event)
                 if event.after is not None:
@@ -185,6 +193,15 @@ class RunTree:
                 self.ended = event
                 self.paused = None
 
+    def _compensation(self, event: CompensationBegan | CompensationEnded) -> None:
+        key = (event.uid, event.number)
+        if isinstance(event, CompensationBegan):
+            self.compensations[key] = "unknown"
+            self.compensating.append(event)
+        else:
+            self.compensations[key] = event.outcome
+            self.compensated[key] = event
+
     def check(self, event: Event) -> None:
         """Say whether `apply` would take `event`; the tree stays as it is.
 
@@ -200,7 +217,7 @@ class RunTree:
             case NodeEnded(uid=uid):
                 if self._named(uid).ended is not None:
                     raise JournalError(f"{uid} has already ended.")
-            case Gated(uid=uid):
+            case Gated(uid=uid) | CompensationBegan(uid=uid) | CompensationEnded(uid=uid):
                 self._named(uid)
             case RewindIntended(branch=branch) | Rewound(branch=branch):
                 self._named(event.target)

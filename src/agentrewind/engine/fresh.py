@@ -164,7 +164,9 @@ class FreshSession(Session):
             try:
                 self._rewinder.carry_out(
                     intent,
-                    memory=self._memory.said(notes, rewinds=self.tree.rewinds + 1, effects=departure.effects),
+                    memory=lambda: self._memory.said(
+                        notes, rewinds=self.tree.rewinds + 1, effects=surviving(self.tree, intent.target)
+                    ),
                     ended_threads=departure.ended_threads,
                     begun=departure.begun,
                 )
@@ -173,7 +175,8 @@ class FreshSession(Session):
                 return self._goes_on(departure, str(error))
             self._leaving = None
             snapshot = None if self._keeps_world else self._files_after(intent)
-            return Plan(intent.target, remembers=True, effects=departure.effects, snapshot=snapshot)
+            effects = tuple(surviving(self.tree, intent.target))
+            return Plan(intent.target, remembers=True, effects=effects, snapshot=snapshot)
 
     def give_up(self, departure: Departure, why: str) -> Plan:
         """Take a rewind back whose target no process could be brought to: the files first, then tell the model."""

@@ -25,6 +25,7 @@ from agentrewind.core.records import (
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.core.world import KeepsOthers, RestoreReport, SnapshotId, World
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
+from agentrewind.engine.compensation import compensate
 from agentrewind.engine.prefix import answered_here
 from agentrewind.engine.processes import Process, end_all, marked
 from agentrewind.engine.rewinder import Ender, Rewinder, Wish, brought_back
@@ -81,6 +82,8 @@ def settle(log: Log, world: World) -> list[str]:
     ended = _clear(log)
     clock = time.perf_counter()
     try:
+        if intent.why == "rewind" and not intent.keep_world:
+            compensate(log, intent)
         report = None if intent.keep_world else brought_back(world, intent, log.tree, until=intent.live)
     except (AgentRewindError, OSError) as error:
         return [_give_up(log, world, intent, error)]

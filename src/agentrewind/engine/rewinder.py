@@ -28,6 +28,7 @@ from agentrewind.core.records import (
 from agentrewind.core.tree import RunTree
 from agentrewind.core.world import Gap, KeepsOthers, RestoreReport, SnapshotId, TellsApart, World
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
+from agentrewind.engine.compensation import compensate
 from agentrewind.engine.processes import Process, end_all, leftovers, ticks_now
 
 SAVED = named("rewind.present saved")
@@ -162,7 +163,7 @@ class Rewinder:
         self,
         wish: Wish,
         *,
-        memory: str = "",
+        memory: str | Callable[[], str] = "",
         ended_threads: Sequence[ThreadId] = (),
         context: Literal["exact", "degraded"] = "exact",
     ) -> Rewound:
@@ -226,7 +227,7 @@ class Rewinder:
         self,
         intent: RewindIntended,
         *,
-        memory: str,
+        memory: str | Callable[[], str],
         ended_threads: Sequence[ThreadId],
         begun: float,
         context: Literal["exact", "degraded"] = "exact",
@@ -234,6 +235,8 @@ class Rewinder:
         """Do what was written down. `begun` is when it was asked for (`time.perf_counter`). Raises: as `make`."""
         ended = self._clear(intent)
         reach(CLEARED)
+        if not intent.keep_world:
+            compensate(self._log, intent)
         clock = time.perf_counter()
         touched, kept, live = (0, (), intent.live) if self._keep_world else self._restore(intent)
         restore_ms = 0.0 if self._keep_world else ms(clock)
@@ -251,7 +254,7 @@ class Rewinder:
             ended_processes=tuple(map(str, ended)),
             ended_threads=tuple(ended_threads),
             context=context,
-            memory_tokens=tokens(memory),
+            memory_tokens=tokens(memory if isinstance(memory, str) else memory()),
             took_ms=ms(begun),
             at_ns=time.time_ns(),
             restore_ms=restore_ms,

@@ -571,9 +571,13 @@ class Session:
         prefix, is_marked = ([], False) if context else self._recorded_context(thread, wish.target)
         held = () if context else tuple(self._held(thread, wish.target))
         notes = self._carried(thread, wish)
-        effects = surviving(self.tree, wish.target)
-        text = self._memory.said(notes, rewinds=self.tree.rewinds + 1, effects=effects)
-        text += degraded.MARKS if is_marked else ""
+        number = self.tree.rewinds + 1
+
+        def text() -> str:
+            """Known when what can be undone outside was: the last thing before the commit."""
+            said = self._memory.said(notes, rewinds=number, effects=surviving(self.tree, wish.target))
+            return said + (degraded.MARKS if is_marked else "")
+
         to = context or Context(0, (), is_marked)
         try:
             rewound = self._rewinder.make(
@@ -586,7 +590,7 @@ class Session:
             return str(error)
         for item in ended:
             item.ended = True
-        memory = dialect.memory(text, self._memory_role)
+        memory = dialect.memory(text(), self._memory_role)
         thread.cut(to, (*prefix, memory), rewound.branch, (*held, *names(notes)))
         if is_marked:
             self._log.append(Warned(degraded.redacted(wish.target)))

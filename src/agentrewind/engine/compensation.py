@@ -1,0 +1,100 @@
+"""Commands that take back what a call did outside of the workspace, run when a rewind goes past the call.
+
+They run before the files are restored: they may need what the call made, and what they write in the workspace goes
+with the restore. The intent is written first, so that none is ever run twice; one that was begun and not ended before
+a crash is never run again, and its outcome is said to be unknown.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agentrewind.core.codec import Json
+from agentrewind.core.crashpoints import named, reach
+from agentrewind.core.records import CompensationBegan, CompensationEnded, RewindIntended
+from agentrewind.core.standing import effects_of
+from agentrewind.core.tree import Node, RunTree
+from agentrewind.engine.checkpointer import Log
+
+BEGUN = named("rewind.compensation begun")
+DONE = named("rewind.compensation done")
+
+TIMEOUT_S = 120.0
+SAID = 300
+SETTLED = ("done", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A call that is rewound past, and the command for it. `number` tells the effects of a node apart."""
+
+    node: Node
+    number: int
+    undo: str
+    what: str
+
+
+def due(tree: RunTree, target: str) -> list[Due]:
+    """What is to be run on the way back from the head to before `target`, the newest call first, each command once."""
+    path = tree.path()
+    begin = next((place for place, node in enumerate(path) if node.uid == target), len(path))
+    found: dict[tuple[str, str, str], Due] = {}
+    for node, effect in effects_of(path[begin:]):
+        number = node.effects.index(effect)
+        if effect.undo and effect.kind not in ("read", "workspace") and not effect.reads:
+            found.setdefault((node.uid, effect.call, effect.undo), Due(node, number, effect.undo, effect.what))
+    return [item for item in reversed(found.values()) if _open(tree, item)]
+
+
+def _open(tree: RunTree, item: Due) -> bool:
+    """Never again what is undone already, or may be."""
+    return tree.compensations.get((item.node.uid, item.number)) not in SETTLED
+
+
+def compensate(log: Log, intent: RewindIntended, run: Callable[[str, Json, str], str | None] | None = None) -> None:
+    """Run what is due; each outcome is in the journal. A failure stops neither the others nor the rewind."""
+    started = log.tree.started
+    workspace = started.workspace if started else "/"
+    for item in due(log.tree, intent.target):
+        log.append(CompensationBegan(intent.branch, item.node.uid, item.number, item.undo))
+        log.sync()
+        reach(BEGUN)
+        wrong = (run or run_shell)(item.undo, _told(item), workspace)
+        reach(DONE)
+        log.append(
+            CompensationEnded(
+                intent.branch, item.node.uid, item.number, "done" if wrong is None else "failed", wrong or ""
+            )
+        )
+        log.sync()
+
+
+def _told(item: Due) -> Json:
+    """What the command reads from its input."""
+    tool = item.node.began.tool
+    return {"what": item.what, "tool": tool.name if tool else None, "arguments": tool.arguments if tool else None}
+
+
+def run_shell(command: str, told: Json, workspace: str) -> str | None:
+    """Run it in the workspace, as the user wrote it; what went wrong, None where nothing did."""
+    if "[redacted " in command:
+        return "the command held a secret, which isn't kept; let it read the secret from a variable or a file"
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            input=json.dumps(told).encode("utf-8", "replace"),
+            cwd=workspace,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"it was ended after {TIMEOUT_S:.0f} s"
+    except OSError as error:
+        return str(error)
+    said = " ".join(done.stdout.decode("utf-8", "replace").split())[-SAID:]
+    return None if done.returncode == 0 else f"exit code {done.returncode}: {said}"

@@ -1,0 +1,93 @@
+"""Commands that take effects back: newest first, once, before the files are restored, with their outcome known."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentrewind.core.effects import Effect
+from agentrewind.core.records import CompensationBegan, CompensationEnded, Rewound
+from agentrewind.engine import compensation, offline
+from agentrewind.engine.effects import Effects
+from tests.unit.engine.test_effects import HARNESSES, Harness, Rig, commit, do, say
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Commands write into this directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PLACE", str(tmp_path))
+    return tmp_path
+
+
+def undone(undo):
+    def classify(name, arguments, annotations=None):
+        text = arguments["text"]
+        return (Effect("external", text, undo=undo.format(text)) if "push" in text else Effect("workspace", text),)
+
+    return classify
+
+
+def rig(turns, undo='echo {} >> "$PLACE/log"', harness=Harness):
+    made = Rig(turns, None, harness)
+    made.session.effects = Effects(undone(undo))
+    return made
+
+
+@HARNESSES
+def test_they_run_newest_first_and_what_is_undone_is_not_said_to_stand(place, harness):
+    turns = [do(1, "one"), do(2, "push-a"), do(3, "push-b"), commit("rec_000001"), say("ok")]
+    made = rig(turns, harness=harness)
+    for _ in range(4):
+        made.step()
+    assert (place / "log").read_text() == "push-b\npush-a\n"
+    assert [event.outcome for event in made.events(CompensationEnded)] == ["done", "done"]
+    assert "still stand: none known." in made.last[-1]["content"]
+
+
+def test_what_was_done_before_the_target_is_left_alone(place):
+    made = rig([do(1, "push-a"), do(2, "push-b"), do(3, "c"), commit("rec_000003"), say("ok")])
+    for _ in range(4):
+        made.step()
+    assert (place / "log").read_text() == "push-b\n"
+
+
+def test_a_failure_is_recorded_and_told_and_the_rewind_is_made(place):
+    made = rig([do(1, "one"), do(2, "push-a"), commit("rec_000001"), say("ok")], "echo no luck; exit 3")
+    for _ in range(3):
+        made.step()
+    (ended,) = made.events(CompensationEnded)
+    assert (ended.outcome, ended.told) == ("failed", "exit code 3: no luck")
+    assert "push-a (undoing it failed)" in made.last[-1]["content"]
+    assert len(made.events(Rewound)) == 1
+
+
+def test_after_a_crash_none_is_run_a_second_time_and_the_rest_is_made_up_for(place, monkeypatch):
+    made = rig([do(1, "one"), do(2, "push-a"), do(3, "push-b"), commit("rec_000001")])
+    for _ in range(3):
+        made.step()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compensation, "run_shell", killed)
+    with pytest.raises(KeyboardInterrupt):
+        made.step()
+    monkeypatch.undo()
+    monkeypatch.setenv("PLACE", str(place))
+    assert len(made.events(CompensationBegan)) == 1
+    offline.settle(made.log, made.world)
+    assert (place / "log").read_text() == "push-a\n"
+    assert sorted(made.session.tree.compensations.values()) == ["done", "unknown"]
+    assert made.world.files == {"a": "0"}
+
+
+def test_a_rewind_past_it_again_after_an_undo_runs_nothing(place):
+    made = rig([do(1, "one"), do(2, "push-a"), commit("rec_000001"), say("ok")])
+    for _ in range(3):
+        made.step()
+    offline.undo(made.log, made.world)
+    assert compensation.due(made.session.tree, "rec_000001") == []
+
+
+def test_a_secret_that_was_not_kept_is_not_run_as_a_command(place):
+    assert "held a secret" in compensation.run_shell("curl -H [redacted key]", {}, str(place))
