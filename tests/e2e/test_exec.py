@@ -215,12 +215,8 @@ LOOPS = {
     "sdk async": python("sdk_loop.py", "async"),
     "httpx": python("httpx_loop.py"),
     **({"curl": ("bash", str(PROGRAMS / "curl_loop.sh"))} if shutil.which("curl") else {}),
-    **{
-        f"{dialect} {form}": python("dialect_loop.py", dialect, form)
-        for dialect in ("responses", "kept", "messages")
-        for form in ("plain", "streamed")
-    },
 }
+"""Every other dialect and form: test_matrix.py."""
 
 
 @pytest.mark.parametrize("words", LOOPS.values(), ids=LOOPS)

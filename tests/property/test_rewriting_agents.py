@@ -31,6 +31,8 @@ from agentrewind.testing.scripted.responses import Responses
 from tests.unit.engine.worlds import MemoryLog, MemoryWorld
 
 MARK = re.compile(r"<s(\d+)>")
+LISTING = re.compile(r'Checkpoints, oldest first(?:[^"\\]|\\.)*')
+"""A list of checkpoints tells of steps that the agent has dropped from its messages since: they are on the path."""
 
 
 @dataclass
@@ -149,7 +151,7 @@ class Agent:
     def look(self, messages: list[dict]) -> None:
         tree = self.session.tree
         text = json.dumps(messages)
-        pieces = [int(found) for found in MARK.findall(text)]
+        pieces = [int(found) for found in MARK.findall(LISTING.sub("", text))]
         self.follow(tree)
         if not self.degraded:
             assert set(pieces) <= self.live, "something abandoned is seen, and nobody said so"

@@ -66,6 +66,9 @@ class AnthropicMessages:
         elsewhere = _markers([body.get("system"), body.get("tools"), {"cache_control": body.get("cache_control")}])
         return {**body, "messages": _with_markers(merged(messages), CACHE_MARKERS - elsewhere)}
 
+    def joined(self, messages: Sequence[Message]) -> list[Message]:
+        return merged(messages)
+
     def continues(self, body: Json) -> None:
         """See `Dialect`: every request is whole."""
 

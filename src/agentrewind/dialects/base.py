@@ -83,6 +83,9 @@ class Dialect(Protocol):
         The body itself where the messages are those that it has.
         """
 
+    def joined(self, messages: Sequence[Message]) -> list[Message]:
+        """The list as a harness may send it by itself: as `with_messages` puts it into a request."""
+
     def continues(self, body: Json) -> str | None:
         """The id of an answer that the provider keeps, where the request holds only what comes after that answer.
 

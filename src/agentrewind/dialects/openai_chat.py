@@ -76,6 +76,9 @@ class OpenAIChat:
     def with_messages(self, body: Json, messages: Sequence[Message]) -> Json:
         return {**body, "messages": list(messages)}
 
+    def joined(self, messages: Sequence[Message]) -> list[Message]:
+        return list(messages)
+
     def continues(self, body: Json) -> None:
         """See `Dialect`: every request is whole."""
 

@@ -101,6 +101,9 @@ class OpenAIResponses:
         items = list(messages)
         return body if items == self.messages(body) else {**body, "input": items}
 
+    def joined(self, messages: Sequence[Message]) -> list[Message]:
+        return list(messages)
+
     def continues(self, body: Json) -> str | None:
         return body.get("previous_response_id") or None
 

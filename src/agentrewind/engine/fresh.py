@@ -457,7 +457,7 @@ class FreshSession(Session):
             return ()
         name = node.began.llm.dialect
         dialect = next(item for item in self._dialects if item.name == name)
-        seed = self._contexts.all(dialect, plan)
+        seed = tuple(dialect.joined(self._contexts.all(dialect, plan)))
         if marked(list(seed)):
             self._log.append(Warned("What stands in the place of secrets in the records stands in the context too."))
         notes = frozenset(self._contexts.notes(plan))

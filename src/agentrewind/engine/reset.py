@@ -41,6 +41,6 @@ class ResetSession(Session):
     def _move(self, dialect: Dialect, thread: Thread, wish: Wish) -> str | None:
         refusal = super()._move(dialect, thread, wish)
         if refusal is None and thread.id == self.tree.main:
-            self._restored = tuple(thread.effective())
+            self._restored = tuple(dialect.joined(thread.effective()))
             raise RewindSignal
         return refusal

@@ -734,10 +734,10 @@ class Session:
         uid, self._serve = self._serve, None
         if uid is None:
             return None
-        effective = thread.effective()
-        ids = [digest_bytes(canonical(self._redact(message))) for message in effective]
         node = self.tree.node(uid)
-        if node.held or node.ended is None or node.ended.output is None or tuple(ids) != self.tree.messages(uid):
+        recorded = [self._log.get(item) for item in self.tree.messages(uid)]
+        sent = [self._redact(message) for message in dialect.joined(thread.effective())]
+        if node.held or node.ended is None or node.ended.output is None or sent != dialect.joined(recorded):
             return None
         thread.contexts[uid] = thread.context()
         thread.first = uid

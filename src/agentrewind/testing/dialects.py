@@ -270,6 +270,14 @@ class DialectContract:
         assert dialect.problems([*messages, dialect.memory("the notes", role)]) == []
         assert "the notes" in repr(dialect.memory("the notes", role))
 
+    def test_a_list_that_was_put_together_is_one_that_a_harness_may_send(self) -> None:
+        dialect, body = self.dialect(), self.request()
+        together = [*dialect.messages(body), dialect.memory("the notes", "system")]
+        joined = dialect.joined(together)
+        assert dialect.messages(dialect.with_messages(body, together)) == joined
+        assert dialect.joined(joined) == joined
+        assert "the notes" in repr(joined[-1])
+
     def test_broken_pairs_are_seen(self) -> None:
         dialect = self.dialect()
         user, said = dialect.user("x"), self._parsed(TEXT, CALLS).messages
