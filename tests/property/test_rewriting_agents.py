@@ -265,10 +265,25 @@ MOVES = st.lists(st.tuples(st.sampled_from(ACTS + CHANGES), st.integers(0, 1000)
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(moves=MOVES)
 def test_what_was_abandoned_is_out_of_sight_or_it_is_said(form: str, moves: list[tuple[str, int]]) -> None:
     Agent(FORMS[form]()).play(moves)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=1500, deadline=None)
+@given(moves=MOVES)
+def test_the_same_for_long_and_at_random(form: str, moves: list[tuple[str, int]]) -> None:
+    Agent(FORMS[form]()).play(moves)
+
+
+def test_the_first_words_alone_do_not_make_a_list_that_of_an_older_conversation() -> None:
+    """It was shortened to nothing known, and later to what only the oldest list begins with."""
+    moves = [("say", 0), ("drop", 1), ("work", 0), ("rewind", 0), ("work", 0), ("drop", 1)]
+    Agent(FORMS["messages"]()).play(moves)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -203,9 +203,13 @@ class Threads:
         extended = [thread for thread in self._threads if shared[thread.id] == len(thread.raw)]
         if extended:
             thread = max(extended, key=lambda item: len(item.raw))
-            thread.extended(raw, dialect)
-            return thread
-        rewritten = next((thread for thread in self._threads[::-1] if _rewrote(thread, raw, dialect)), None)
+            others = [] if _answered(thread, raw, dialect) else [item for item in self._threads if item is not thread]
+            rewritten = self._rewritten([item for item in others if any(map(_abandons, item.edits))], raw, dialect)
+            if rewritten is None:
+                thread.extended(raw, dialect)
+                return thread
+        else:
+            rewritten = self._rewritten(self._threads, raw, dialect)
         if rewritten is not None:
             rewritten.rewritten(raw, dialect)
             return rewritten
@@ -218,6 +222,10 @@ class Threads:
         if broken or any(_may_go_on(item, raw, shared[item.id], tools) for item in self._threads[:-1]):
             thread.degraded = thread.unplaced = True
         return thread
+
+    def _rewritten(self, among: Sequence[Thread], raw: list[Message], dialect: Dialect) -> Thread | None:
+        """The newest one of which `raw` is the history in another form."""
+        return next((thread for thread in reversed(among) if _rewrote(thread, raw, dialect)), None)
 
     def fork(self, raw: list[Message], context: Context) -> Thread:
         """A conversation of its own that goes on from this context of another one."""
@@ -288,6 +296,16 @@ def _ordered(messages: Sequence[Message], dialect: Dialect) -> Iterator[Message]
         group = _results(messages, at, dialect) or messages[at : at + 1]
         yield from group
         at += len(group)
+
+
+def _answered(thread: Thread, raw: Sequence[Message], dialect: Dialect) -> bool:
+    """Whether a list that extends the thread's goes on with the answer that it got, or is the same again.
+
+    One that doesn't may be another conversation, of which only the first words are left.
+    """
+    start = len(thread.raw)
+    came = raw[start : start + len(thread.given)]
+    return len(raw) == start or (bool(came) and _digests(came, dialect) == _digests(thread.given, dialect))
 
 
 def _may_go_on(thread: Thread, raw: Sequence[Message], shared: int, tools: Sequence[Json]) -> bool:
