@@ -9,7 +9,9 @@ import openai
 import pytest
 
 import agentrewind
+from agentrewind.compose.asking import Asked, wish_of
 from agentrewind.core.errors import UnknownRecord, UnknownRun, WorkspaceRefused
+from agentrewind.core.records import Rewound
 from agentrewind.core.strategy import GoOn, Stop
 from agentrewind.testing.scripted import Request, ScriptedModel, Step, call, say
 
@@ -249,3 +251,30 @@ def test_the_files_of_a_workspace_that_is_gone_come_back(place):
 def test_an_unknown_run(place):
     with pytest.raises(UnknownRun):
         agentrewind.open_run("nothing")
+
+
+def test_a_person_brings_a_session_back_while_it_is_open(place):
+    def play(request: Request) -> Step:
+        return call("shell", {}) if request.turn < 2 else say("told" if request.says("Do it by hand.") else "lost")
+
+    def ask(client: openai.OpenAI, messages: list) -> openai.types.chat.ChatCompletionMessage:
+        found = client.chat.completions.create(model="m", messages=messages, tools=TOOLS).choices[0].message
+        messages.append(found.model_dump(exclude_none=True))
+        for asked in found.tool_calls or ():
+            (place / f"made-{len(messages)}").write_text("x")
+            messages.append({"role": "tool", "tool_call_id": asked.id, "content": "done"})
+        return found
+
+    with ScriptedModel(play) as model, agentrewind.session(place) as live:
+        messages: list = [{"role": "user", "content": "Go"}]
+        with openai.OpenAI(base_url=model.base_url, api_key="any") as client:
+            ask(client, messages)
+            ask(client, messages)
+            run = agentrewind.open_run(live.id)
+            asked = Asked(run, wish_of(run, run.checkpoints()[1].uid, "Do it by hand."), keep_drift=True)
+            assert asked.outcome() is None
+            ask(client, messages)
+            move = asked.outcome()
+        assert isinstance(move, Rewound)
+        assert (move.by, move.note) == ("person", "Do it by hand.")
+        assert "Do it by hand." in str(model.last["messages"])
