@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentrewind.compose.confining import forget
 from agentrewind.compose.home import Home, new_run_id, slug
 from agentrewind.compose.places import named as non_empty
 from agentrewind.compose.runs import Run
@@ -28,6 +29,7 @@ from agentrewind.core.redact import Redactor
 from agentrewind.core.world import Gap, Snapshot
 from agentrewind.engine.forking import unforkable, write_beginning
 from agentrewind.journal.writer import JournalWriter
+from agentrewind.snapshots.sided import SidedWorld
 
 COPIED = named("fork.files copied")
 SAVED = named("fork.files saved")
@@ -78,8 +80,8 @@ def fork(
     target = _target(home, run, into)
     _sweep(home, target)
     started = _header(run, node.uid, target)
-    with _hidden(target, started.run_id) as files:
-        left_out = _written_out(run, node.uid, files)
+    with _with_its_sandbox(home, started.run_id), _hidden(target, started.run_id) as files:
+        left_out = _written_out(run, node.uid, files, home.sandbox_of(started.run_id) / "files")
         reach(COPIED)
         saved = _saved(home, files, target, progress, started.run_id)
         reach(SAVED)
@@ -89,6 +91,16 @@ def fork(
     with suppress(AgentRewindError), closing(open_world(home, target)):
         pass  # the store is now that of this name
     return Fork(started.run_id, target, at, left_out)
+
+
+@contextmanager
+def _with_its_sandbox(home: Home, run_id: str) -> Iterator[None]:
+    """What was made of the sandbox of a fork goes again where the fork fails."""
+    try:
+        yield
+    except BaseException:
+        forget(home, run_id)
+        raise
 
 
 def _begun(home: Home, run: Run, started: RunStarted, saved: Snapshot, *, redact: Redactor) -> RecordUid:
@@ -150,11 +162,15 @@ def _hidden(target: Path, run_id: str) -> Iterator[Path]:
         os.close(fd)
 
 
-def _written_out(run: Run, uid: RecordUid, files: Path) -> tuple[Gap, ...]:
+def _written_out(run: Run, uid: RecordUid, files: Path, side: Path) -> tuple[Gap, ...]:
+    """The files of the workspace, and those of the sandbox of a run that has one."""
     snapshot = run.node(uid).began.snapshot
     assert snapshot is not None  # `unforkable` has looked
     with run.reading() as world:
         report = world.export(snapshot, files, include_private=True)
+        if isinstance(world, SidedWorld):
+            side.parent.mkdir(mode=0o700, parents=True)
+            world.export_side(snapshot, side)
     return (*report.kept, *report.lossy)
 
 

@@ -77,6 +77,16 @@ class SidedWorld(WorkspaceWorld):
         """The state of the side that belongs to a snapshot; None where none does."""
         return self._links.get(self._resolve(snapshot))
 
+    def export_side(self, snapshot: SnapshotId, to: Path) -> None:
+        """Write the state of the side that belongs to a snapshot, if one does, into the empty directory `to`.
+
+        Raises:
+            SnapshotNotFound, SnapshotDamaged, RestoreRefused: nothing was written.
+        """
+        side = self.side_of(snapshot)
+        if side is not None:
+            self._side.export(side, to, include_private=True)
+
     # Saving
 
     def snapshot(self, label: str = "", *, own: bool = False) -> Snapshot:

@@ -206,3 +206,13 @@ def test_verify_reads_both(root, tmp_path, beside):
         found = world.verify(first.id)
     assert not found.ok
     assert "/tmp/big" in {gap.path for gap in found.problems}
+
+
+def test_the_side_of_a_snapshot_can_be_written_out(root, tmp_path, beside):
+    with closing(opened(root, tmp_path / "store")) as world:
+        (beside / "tmp" / "notes").write_text("first")
+        first = world.snapshot().id
+        (beside / "tmp" / "notes").write_text("second")
+        world.snapshot()
+        world.export_side(first, tmp_path / "out")
+    assert (tmp_path / "out" / "tmp" / "notes").read_text() == "first"
