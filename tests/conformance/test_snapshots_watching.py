@@ -501,6 +501,32 @@ def test_an_overflow_is_said(root: Path) -> None:
         assert world.snapshot().coverage.found_by == "watch"
 
 
+def test_a_restore_makes_room_in_the_queue_while_it_fills_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a restore does itself is told of as well: it must not overflow the queue, and be followed by a scan."""
+    for number in range(300):
+        (root / f"f{number}").write_text("one")
+    longest = [0]
+    real = inotify.Inotify.read
+
+    def reading(self: inotify.Inotify) -> Any:
+        events = real(self)
+        longest[0] = max(longest[0], len(events))
+        return events
+
+    with WorkspaceWorld.open(root, root.parent / "store") as world:
+        target = world.snapshot()
+        for number in range(300):
+            (root / f"f{number}").write_text("two")
+        world.snapshot()
+        monkeypatch.setattr(inotify.Inotify, "read", reading)
+        report = world.restore(target.id)
+        assert len([act for act in report.acts if act.what == "write"]) == 300
+        assert 64 < longest[0] < 600
+        world.snapshot()
+        assert world._site.manner.found_by == "watch"
+        assert world.audit() == 0
+
+
 def test_asking_to_watch_what_can_not_be_watched_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inotify, "file_system_type", lambda _: 0x6969)
     with pytest.raises(Exception, match="can't be watched"):

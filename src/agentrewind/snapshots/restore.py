@@ -60,10 +60,13 @@ class Pass:
         seen: Seen,
         target: Mapping[str, bytes],
         plan: Plan,
+        meanwhile: Callable[[], object] = lambda: None,
         progress: Callable[[int, int | None], None] | None = None,
     ) -> None:
+        """`meanwhile` is called every now and then."""
         self._root = root
         self._progress = progress
+        self._meanwhile = meanwhile
         self._done = 0
         self._contents = contents
         self._live = seen.entries
@@ -109,8 +112,10 @@ class Pass:
 
     def _act(self, path: str, act: Callable[[str], None]) -> None:
         self._done += 1
-        if self._progress is not None and self._done % _PROGRESS_EVERY == 0:
-            self._progress(self._done, max(self._done, len(self._plan.acts)))
+        if self._done % _PROGRESS_EVERY == 0:
+            self._meanwhile()
+            if self._progress is not None:
+                self._progress(self._done, max(self._done, len(self._plan.acts)))
         try:
             try:
                 act(path)

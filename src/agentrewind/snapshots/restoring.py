@@ -260,8 +260,9 @@ class Restoring:
         site = self._site
         self._goal.check(site.fd, todo, site.known)
         work = Pass(
-            site.fd, self._goal.contents, seen=site.known, target=difference.target, plan=todo, progress=site.progress
-        )
+            site.fd, self._goal.contents, seen=site.known, target=difference.target, plan=todo,
+            meanwhile=site.read_events, progress=site.progress,
+        )  # fmt: skip
         assert self._live is not None
         if lacking := self._unsaved(difference, todo):
             raise _not_saved(dict.fromkeys(lacking, _VOLATILE))

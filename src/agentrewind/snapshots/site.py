@@ -227,6 +227,10 @@ class Site:
         self._finder.look(self._ground(also), HashingSink(self.store.keys), keeps=False, pry=pry)
         return self._finder.seen
 
+    def read_events(self) -> None:
+        """Take what the kernel tells out of its queue, so that it has room for more; the next look knows it."""
+        self._finder.detector.nominate()
+
     def moved(self) -> manifests.Delta:
         """The step from `current` to what the last look saw."""
         return self._finder.delta()
