@@ -456,7 +456,7 @@ def table(told: dict[str, Any]) -> str:
         bar_said = f"at most {bar}" if most else f"at least {bar} x"
         lines.append(
             f"| {name} | {bar_said} | {reached} | {'met' if met else '**missed**'} | {medians(told, case, who)} |"
-            f" {told['load'].get(case, 0):.1f} |"
+            f" {round(told['load'][case], 1) if case in told['load'] else ''} |"
         )
     return "\n".join(lines)
 
