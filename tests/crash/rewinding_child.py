@@ -14,9 +14,11 @@ import sys
 from pathlib import Path
 
 from agentrewind.core import crashpoints
+from agentrewind.core.effects import Effect
 from agentrewind.core.records import RecordUid, RunStarted
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.engine import offline
+from agentrewind.engine.effects import Effects
 from agentrewind.engine.session import Session
 from agentrewind.journal.writer import JournalWriter
 from agentrewind.snapshots.workspace import WorkspaceWorld
@@ -53,6 +55,12 @@ def turns() -> list:
         shell(6),
         lambda _: answer(text="done"),
     ]
+
+
+def reaching_out(name, arguments, annotations=None) -> tuple[Effect, ...]:
+    """Every step does something outside, which a command takes back: it writes beside the workspace that it was run."""
+    step = arguments["step"]
+    return (Effect("external", f"step {step}", undo=f"echo {step} >> ../undone"),)
 
 
 def work(root: Path, step: int) -> str:
@@ -105,6 +113,7 @@ def main() -> None:
 def run(base: Path) -> None:
     log, world = open_run(base, new=True)
     session = Session(log, world, [OpenAIChat()])
+    session.effects = Effects(reaching_out)
     provider = Provider(turns())
     messages = [{"role": "user", "content": "do it"}]
     while True:

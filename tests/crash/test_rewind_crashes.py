@@ -88,6 +88,8 @@ def consistent(base: Path, before: dict[str, bytes]) -> None:
         point, _ = offline.resume(log, world)
         assert world.pending is None
         assert log.tree.intent is None
+        undone = (base / "undone").read_text().split() if (base / "undone").exists() else []
+        assert len(set(undone)) == len(undone), "a compensation was run twice"
         now = contents(base / "work")
         states = []
         for number, snapshot in enumerate(world.snapshots()):
