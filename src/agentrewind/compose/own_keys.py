@@ -1,13 +1,16 @@
 """The key under which a store seals what it holds, where its owner names none.
 
-It lies in two places, so that one lost file loses nothing: in the store, and below the home. Whoever may read either
-reads the snapshots; what it guards is said in docs/secrets.md.
+It lies in two places, so that one lost file loses nothing: in the store, and below the home, or beside a store that is
+kept elsewhere. Whoever may read either reads the snapshots; what it guards is said in docs/secrets.md.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agentrewind.core.errors import AgentRewindError, StorageFull, StoreError
@@ -18,19 +21,23 @@ from agentrewind.snapshots.store import opened_vault, write_whole
 
 KEY = "own-key"
 _BYTES = 32
+_OURS = "stores"
+"""How a home calls the directory of its stores."""
 
 
 def made(store: Path) -> Encryption:
-    """The key for a store that is about to be made; durable when this returns.
+    """The key for a store that is about to be made; durable when this returns. Processes that make the same store at
+    once get the same key.
 
     Raises:
-        StorageFull, StoreError: it can't be written. There is no store then.
+        StorageFull, StoreError: it can't be written, or it is there and can't be looked at. There is no store then.
     """
     path = _aside(store)
-    found = _read(path)
-    if found is None:
-        found = secrets.token_bytes(_BYTES)
-        _written(path, found)
+    with _said(path), _alone(path.parent):
+        found = _whole(path)
+        if found is None:
+            found = secrets.token_bytes(_BYTES)
+            _written(path, found)
     return Encryption(found)
 
 
@@ -52,10 +59,8 @@ def mended(store: Path) -> None:
         return
     for path in places(store):
         if _read(path) != key.secret:
-            try:
+            with suppress(OSError):
                 _written(path, key.secret)
-            except (StoreError, StorageFull):
-                continue
 
 
 def places(store: Path) -> tuple[Path, Path]:
@@ -64,7 +69,9 @@ def places(store: Path) -> tuple[Path, Path]:
 
 
 def _aside(store: Path) -> Path:
-    return store.parent.parent / "keys" / store.name
+    if store.parent.name == _OURS:
+        return store.parent.parent / "keys" / store.name
+    return store.with_name(f"{store.name}.{KEY}")  # whose directories are nobody's but its owner's
 
 
 def _opens(store: Path, key: bytes) -> bool:
@@ -76,18 +83,43 @@ def _opens(store: Path, key: bytes) -> bool:
 
 def _read(path: Path) -> bytes | None:
     try:
+        return _whole(path)
+    except OSError:
+        return None
+
+
+def _whole(path: Path) -> bytes | None:
+    """The key; None where there is none, or a damaged one. Raises: OSError: that can't be told."""
+    try:
         found = read_plain(path, _BYTES)
-    except (OSError, NotPlain):
+    except (FileNotFoundError, NotADirectoryError, NotPlain):
         return None
     return found if len(found) == _BYTES else None
 
 
 def _written(path: Path, key: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.path.lexists(path):
+        path.rename(path.with_name(f"{path.name}.damaged-{secrets.token_hex(4)}"))
+    write_whole(path, key, durable=True)
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Nobody else makes a key there meanwhile."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.path.lexists(path):
-            path.rename(path.with_name(f"{path.name}.damaged-{secrets.token_hex(4)}"))
-        write_whole(path, key, durable=True)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _said(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         if error.errno in FULL:
             raise StorageFull(f"No room for the key of the snapshot store ({path}). Nothing was touched.") from error

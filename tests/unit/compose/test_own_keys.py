@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from agentrewind.compose import own_keys
 from agentrewind.compose.home import Home
 from agentrewind.compose.keeping import encryption_of
 from agentrewind.compose.own_keys import places
 from agentrewind.compose.worlds import open_world
-from agentrewind.core.errors import UsageError
+from agentrewind.core.errors import StoreError, UsageError
 from agentrewind.snapshots.workspace import WorkspaceWorld
 
 TEXT = b"the secret recipe of the house, in an ordinary file" * 4
@@ -99,3 +102,57 @@ def test_a_crash_before_the_store_leaves_a_key_that_the_next_attempt_uses(home: 
     assert encryption_of(store, making=True) == first
     saved(home, root)
     assert encryption_of(store) == first
+
+
+def test_two_that_make_one_store_at_the_same_moment_have_one_key(
+    home: Home, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the store is made with the key that the other then replaced, and nobody has it any more."""
+    look, both, got = own_keys.read_plain, threading.Barrier(2), list[object]()
+
+    def slowly(path: Path, most: int) -> bytes:
+        try:
+            return look(path, most)
+        finally:
+            with suppress(threading.BrokenBarrierError):
+                both.wait(0.5)
+
+    monkeypatch.setattr(own_keys, "read_plain", slowly)
+    makers = [threading.Thread(target=lambda: got.append(own_keys.made(home.store_of(root)))) for _ in range(2)]
+    for maker in makers:
+        maker.start()
+    for maker in makers:
+        maker.join()
+    assert len(got) == 2
+    assert got[0] == got[1]
+
+
+def test_a_key_that_cannot_be_looked_at_is_not_replaced(
+    home: Home, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = own_keys.made(home.store_of(root))
+
+    def too_many(*_: object) -> bytes:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(own_keys, "read_plain", too_many)
+    with pytest.raises(StoreError, match="Too many open files"):
+        own_keys.made(home.store_of(root))
+    monkeypatch.undo()
+    assert own_keys.made(home.store_of(root)) == first
+
+
+def test_a_store_elsewhere_has_its_second_key_beside_it_and_leaves_files_of_others_alone(
+    home: Home, root: Path, tmp_path: Path
+) -> None:
+    store, mine = tmp_path / "data" / "backup", tmp_path / "keys" / "backup"
+    for directory in (store.parent, mine.parent):
+        directory.mkdir()
+    mine.write_text("my own key for something else")
+    with open_world(home, root, store=store) as world:
+        first = world.snapshot().id
+    assert [path.name for path in mine.parent.iterdir()] == ["backup"]
+    assert mine.read_text() == "my own key for something else"
+    (store / "own-key").unlink()
+    with open_world(home, root, store=store, reading=True) as world:
+        assert world.read(first, "ordinary.txt") == TEXT
