@@ -56,6 +56,8 @@ def totals(tree: RunTree) -> str:
     parts.append(f"{cost.input:,}{more} tokens in, {cost.output:,}{more} out")
     if cost.usd is not None:
         parts.append(f"${cost.usd:.4f}{'+' if cost.unpriced else ''}")
+    if tree.ended is not None and tree.ended.healed:
+        parts.append(f"{plural(tree.ended.healed, 'change')} of files found late, by an audit")
     return ", ".join(parts)
 
 

@@ -22,6 +22,7 @@ from agentrewind.core.world import World
 from agentrewind.dialects.anthropic_messages import AnthropicMessages
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.dialects.openai_responses import OpenAIResponses
+from agentrewind.engine.auditing import Auditor
 from agentrewind.engine.commands import UNCONFINED, Commands
 from agentrewind.engine.effects import Effects
 from agentrewind.engine.people import People
@@ -130,6 +131,8 @@ def recorder(
         rules=rules,
     )
     session.people = people(log)
+    if isinstance(world, Attributed) and not world.shared:
+        session.auditor = Auditor(world.audit, session.lock)
     if effects is not None:
         session.effects, session.spared = effects, effects.pids
     return session

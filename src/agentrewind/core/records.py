@@ -412,6 +412,10 @@ class RunEnded:
     reason: str
     snapshot: SnapshotId | None = None
     answer: str = ""
+    audits: int = 0
+    """How often all of the workspace was compared with what was known of it."""
+    healed: int = 0
+    """How many paths had changed although nothing told of it; a snapshot has them since."""
 
 
 Event = (

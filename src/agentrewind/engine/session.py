@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from agentrewind.core.strategy import Decision, Strategy
     from agentrewind.core.tree import RunTree
     from agentrewind.core.world import World
+    from agentrewind.engine.auditing import Auditor
     from agentrewind.engine.effects import Effects
     from agentrewind.engine.offline import ResumePoint
     from agentrewind.engine.people import People
@@ -144,6 +145,8 @@ class Session:
         self._ended = False
         self.effects: Effects | None = None
         """Who says what the calls do; set before the first one."""
+        self.auditor: Auditor | None = None
+        """Who compares the world with what is known of it while the model thinks; set before the first call."""
         self.people: People | None = None
         """Who may ask for something while the agent runs; set before its first call."""
         self.broken: AgentRewindError | None = None
@@ -306,6 +309,8 @@ class Session:
                 return _refused_call(dialect, turn.thread.id), True
             turn.catch_up(self._threads)
             uid, sent = self._begin_llm(dialect, turn.thread, body, offers=offers, first=first)
+            if self.auditor is not None:
+                self.auditor.meanwhile()
         begun = time.perf_counter()
         try:
             reply = send(sent)
@@ -761,11 +766,24 @@ class Session:
                 return
             if self.people is not None:
                 self.people.close()
+            audits, healed = self._audited()
             state = self._checkpointer.save("end of the run")
             self._world.sync()
-            self._log.append(RunEnded(time.time_ns(), ok, reason, state.snapshot, answer))
+            self._log.append(RunEnded(time.time_ns(), ok, reason, state.snapshot, answer, audits=audits, healed=healed))
             self._log.sync()
             self._ended = True
+
+    def _audited(self) -> tuple[int, int]:
+        """How often the world was compared, a last time now, and how many paths had changed untold."""
+        if self.auditor is None:
+            return 0, 0
+        self.auditor.now()
+        return self.auditor.audits, self.auditor.healed
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held by whoever uses the world."""
+        return self._lock
 
     def _uid(self) -> RecordUid:
         self._next += 1

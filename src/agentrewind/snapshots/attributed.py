@@ -80,6 +80,10 @@ class Attributed:
         self._crew.looked()
         return report
 
+    def audit(self) -> int:
+        """As `WorkspaceWorld.audit`."""
+        return self._world.audit()
+
     def find(self, snapshot: SnapshotId) -> Snapshot:
         return self._world.find(snapshot)
 

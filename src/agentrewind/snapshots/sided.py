@@ -116,6 +116,10 @@ class SidedWorld(WorkspaceWorld):
             return Changes()
         return Changes() if before == side.id else self._side.diff(before, side.id)
 
+    def audit(self) -> int:
+        """As `WorkspaceWorld.audit`, of both."""
+        return super().audit() + self._side.audit()
+
     # Looking
 
     def find(self, snapshot: SnapshotId) -> Snapshot:
