@@ -14,7 +14,7 @@ from typing import Literal
 from agentrewind.compose.home import LAST, Home
 from agentrewind.compose.places import workspace_path
 from agentrewind.compose.secret import redactor
-from agentrewind.compose.worlds import Progress, open_world
+from agentrewind.compose.worlds import Progress, cut_off_with_side, open_world, together
 from agentrewind.core.codec import Json
 from agentrewind.core.cost import RunCost, costs
 from agentrewind.core.edits import Message
@@ -291,6 +291,24 @@ def settle(home: Home, world: WorkspaceWorld, workspace: Path, log: JournalWrite
         Unsettled: a restore was cut off and can't be finished; it is still pending.
     """
     done: list[str] = []
+    for run_id in halves_of(home, world, workspace):
+        try:
+            with together(home, world, run_id) as both:
+                done += _settled(home, both, workspace, log)
+        except (AgentRewindError, OSError) as error:  # the workspace alone may still be brought to an end
+            done.append(f"A restore of the run {run_id} with its sandbox can't be finished: {error}")
+    return done + _settled(home, world, workspace, log) + ([] if log is None else offline.settle(log, world))
+
+
+def halves_of(home: Home, world: WorkspaceWorld, workspace: Path) -> list[str]:
+    """The runs that were cut off while they restored this workspace together with their sandbox. Left alone, each
+    would later finish that over everything that was done here since.
+    """
+    return [run_id for run_id in cut_off_with_side(home, world) if _is_here(home, run_id, workspace)]
+
+
+def _settled(home: Home, world: WorkspaceWorld, workspace: Path, log: JournalWriter | None) -> list[str]:
+    done: list[str] = []
     pending = world.pending
     if pending is not None:
         owner = next((run for run in reversed(home.run_ids()) if _intends(home, run, workspace, pending.target)), None)
@@ -299,7 +317,7 @@ def settle(home: Home, world: WorkspaceWorld, workspace: Path, log: JournalWrite
         elif log is None or owner != log.run_dir.name:
             with JournalWriter.open(home.run_dir(owner), redact=redactor(os.environ, workspace)) as other:
                 done += [f"{line} (run {owner})" for line in offline.settle(other, world)]
-    return done if log is None else [*done, *offline.settle(log, world)]
+    return done
 
 
 def _finish(world: WorkspaceWorld, pending: Pending, log: JournalWriter | None) -> str:
@@ -327,6 +345,14 @@ def _intends(home: Home, run_id: str, workspace: Path, target: SnapshotId) -> bo
         return False
     here = tree.started is not None and tree.started.workspace == str(workspace)
     return here and tree.intent is not None and tree.intent.snapshot == target
+
+
+def _is_here(home: Home, run_id: str, workspace: Path) -> bool:
+    try:
+        started = read_run(home.run_dir(run_id)).tree.started
+    except AgentRewindError:
+        return False
+    return started is not None and started.workspace == str(workspace)
 
 
 def verify_snapshots(run: Run, progress: Progress) -> tuple[int, list[str]]:

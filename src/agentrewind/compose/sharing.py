@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agentrewind.compose.home import Home
 from agentrewind.compose.room import Room
-from agentrewind.compose.runs import settle
+from agentrewind.compose.runs import halves_of, settle
 from agentrewind.compose.worlds import Progress, open_world
 from agentrewind.core.errors import Busy
 from agentrewind.core.world import Capabilities, Changes, Pending, RestoreReport, Snapshot, SnapshotId, Verification
@@ -84,7 +84,9 @@ class SharedWorld:
 
     def snapshot(self, label: str = "") -> Snapshot:
         with self._opened() as world:
-            if world.pending is not None:  # another run was killed while it restored
+            if world.pending is not None or halves_of(
+                self._home, world, self._workspace
+            ):  # another run was killed while it restored
                 settle(self._home, world, self._workspace)
             world.mark(self._room.since_last_look())
             saved = world.snapshot(label)

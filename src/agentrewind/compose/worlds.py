@@ -13,6 +13,7 @@ from agentrewind.compose.keeping import encryption_of, keeping_of, tell
 from agentrewind.compose.room import refuse_if_shared
 from agentrewind.compose.secret import SETTINGS_FILE
 from agentrewind.integrations.sandbox.spec import SIDES
+from agentrewind.snapshots.intent import is_pending
 from agentrewind.snapshots.rules import PathRules
 from agentrewind.snapshots.sided import SidedWorld
 from agentrewind.snapshots.workspace import Durability, WorkspaceWorld
@@ -100,6 +101,25 @@ def _with_side(main: WorkspaceWorld, beside: Path, durability: Durability, *, wa
     if writing:
         own_keys.mended(store)
     return SidedWorld(main, side, beside, SIDES)
+
+
+@contextmanager
+def together(home: Home, world: WorkspaceWorld, run_id: str) -> Iterator[WorkspaceWorld]:
+    """A world that is open for writing, together with the side of a run's sandbox meanwhile, where it has one."""
+    both = _with_side(world, home.sandbox_of(run_id), "power", wanted=False)
+    try:
+        yield both
+    finally:
+        if isinstance(both, SidedWorld) and both is not world:
+            both.close_side()
+
+
+def cut_off_with_side(home: Home, world: WorkspaceWorld) -> list[str]:
+    """The runs, other than the one whose sandbox `world` includes, that may have been cut off while they restored a
+    workspace and its sandbox as one.
+    """
+    own = world.beside if isinstance(world, SidedWorld) else None
+    return [path.name for path in sorted((home.root / "sandboxes").glob("*")) if path != own and is_pending(path)]
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from agentrewind.core.world import (
     Verification,
 )
 from agentrewind.snapshots.attribution import Whose
-from agentrewind.snapshots.intent import clear_intent, read_intent, write_intent
+from agentrewind.snapshots.intent import Kept, clear_intent, read_intent, write_intent
 from agentrewind.snapshots.workspace import Absence, WorkspaceWorld
 
 if TYPE_CHECKING:
@@ -56,16 +56,20 @@ class SidedWorld(WorkspaceWorld):
     def __init__(self, main: WorkspaceWorld, side: WorkspaceWorld, directory: Path, shown: Mapping[str, str]) -> None:
         super().__init__(main._site, main._lease)  # noqa: SLF001 (the same object under a wider contract)
         self._side = side
-        self._directory = directory
+        self.beside = directory
         self._shown = dict(shown)
         self._shown_as = " and ".join(shown.values())
         self._links = _Links(directory / _LINKS, writable=main.writable)
 
     def close(self) -> None:
         """As `WorkspaceWorld.close`, of both."""
+        self.close_side()
+        super().close()
+
+    def close_side(self) -> None:
+        """Give up the side alone; the world of the workspace stays open."""
         self._links.close()
         self._side.close()
-        super().close()
 
     def sync(self) -> None:
         """As `WorkspaceWorld.sync`, of both."""
@@ -189,6 +193,7 @@ class SidedWorld(WorkspaceWorld):
         """See `WorkspaceWorld`: both, or neither."""
         name = self._resolve(snapshot)
         side = self._links.get(name)
+        since = self._site.current if since is None else self._resolve(since)  # the present is saved before the rest
 
         def main(*, dry_run: bool = False) -> RestoreReport:
             return super(SidedWorld, self).restore(
@@ -208,7 +213,8 @@ class SidedWorld(WorkspaceWorld):
             return self._both(main(dry_run=True), self._side.restore(side, dry_run=True, accept_incomplete=True))
         self._vetted(name, side)
         present = self.snapshot()
-        write_intent(self._directory, Pending(name, present.id), accept_incomplete=accept_incomplete)
+        kept = _kept(name, present.id, since if keep_drift else None, whose)
+        write_intent(self.beside, Pending(name, present.id), accept_incomplete=accept_incomplete, kept=kept)
         return self._carry_out(main, side, present.id)
 
     def _vetted(self, name: SnapshotId, side: SnapshotId) -> None:
@@ -228,7 +234,7 @@ class SidedWorld(WorkspaceWorld):
         except RestoreInterrupted:
             raise
         except AgentRewindError:
-            clear_intent(self._directory)
+            clear_intent(self.beside)
             raise
         try:
             report = main()
@@ -237,7 +243,7 @@ class SidedWorld(WorkspaceWorld):
         except AgentRewindError as error:
             self._back(before, error)
             raise
-        clear_intent(self._directory)
+        clear_intent(self.beside)
         return self._finished(self._both(report, moved), present, before)
 
     def _back(self, before: SnapshotId | None, error: AgentRewindError) -> None:
@@ -250,7 +256,7 @@ class SidedWorld(WorkspaceWorld):
                 f"A restore failed half-way ({error}), and {self._shown_as} of the sandbox could not be brought back to"
                 f" what they held ({second}). Everything is saved; `agentrewind resume` tries again."
             ) from error
-        clear_intent(self._directory)
+        clear_intent(self.beside)
 
     def _finished(self, report: RestoreReport, present: SnapshotId, before: SnapshotId | None) -> RestoreReport:
         """What was saved meanwhile of the workspace belongs to the side as it was before."""
@@ -274,12 +280,12 @@ class SidedWorld(WorkspaceWorld):
     @property
     def pending(self) -> Pending | None:
         """See `World`."""
-        found = read_intent(self._directory)
+        found = read_intent(self.beside)
         return super().pending if found is None else found.pending
 
     def resume(self) -> RestoreReport | None:
         """See `World`."""
-        found = read_intent(self._directory)
+        found = read_intent(self.beside)
         if found is None:
             self._side.resume()
             return super().resume()
@@ -288,8 +294,8 @@ class SidedWorld(WorkspaceWorld):
         half = super().resume()
         side = self._links.get(found.pending.target)
         moved = None if side is None else self._side.restore(side, accept_incomplete=True)
-        report = super().restore(found.pending.target, accept_incomplete=found.accept_incomplete)
-        clear_intent(self._directory)
+        report = self._resumed(found)
+        clear_intent(self.beside)
         if half is not None:
             report = replace(report, acts=(*half.acts, *report.acts))
         report = replace(report, live=present.id)
@@ -311,6 +317,13 @@ class SidedWorld(WorkspaceWorld):
 
     def _named(self, changes: Changes) -> Changes:
         return Changes(tuple(Change(item.status, self._name(item.path)) for item in changes.items), changes.total)
+
+
+def _kept(name: SnapshotId, present: SnapshotId, since: SnapshotId | None, whose: Whose | None) -> Kept | None:
+    """What a restore of the workspace is to leave as it is, also where it is begun once more after a crash."""
+    if whose is not None:
+        return Kept(name, whose.until or present, whose.mine, whose.people)
+    return None if since is None else Kept(since, present)
 
 
 def _together(main: Changes, side: Changes) -> Changes:

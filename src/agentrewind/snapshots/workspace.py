@@ -34,7 +34,7 @@ from agentrewind.snapshots.contents import Contents
 from agentrewind.snapshots.drift import Policy
 from agentrewind.snapshots.entry import SMALL, ZERO_ID, Entry
 from agentrewind.snapshots.exporting import export
-from agentrewind.snapshots.intent import clear_intent, read_intent
+from agentrewind.snapshots.intent import Intent, clear_intent, read_intent
 from agentrewind.snapshots.lease import Lease
 from agentrewind.snapshots.packs import ObjectDamaged, ObjectMissing
 from agentrewind.snapshots.restoring import Restoring, rehearse
@@ -395,6 +395,10 @@ class WorkspaceWorld:
         found = read_intent(self._store.directory)
         if found is None:
             return None
+        return self._resumed(found)
+
+    def _resumed(self, found: Intent) -> RestoreReport:
+        """Carry out what was begun, with what was then to be kept."""
         report = Restoring(
             self._site,
             found.pending.target,

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from agentrewind.core.crashpoints import arm, disarm
 from agentrewind.core.errors import RestoreRefused, SnapshotDamaged
 from agentrewind.core.world import Change, SnapshotId
+from agentrewind.snapshots.attribution import Whose
 from agentrewind.snapshots.sided import UNKNOWN, SidedWorld
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from tests.conformance.test_sided import opened
@@ -174,6 +176,56 @@ def test_a_kill_between_the_two_halves_is_finished_by_resume(root, tmp_path, bes
         world.restore(pending.live)
     assert (root / "a").read_text() == "two\n"
     assert (beside / "tmp" / "x").read_text() == "x"
+
+
+def test_what_a_person_changed_stays_where_that_was_asked_for(world, root, beside):
+    first = world.snapshot()
+    (root / "a").write_text("two\n")
+    world.snapshot()
+    (root / "p").write_text("a person's")
+    report = world.restore(first.id, keep_drift=True)
+    assert (root / "a").read_text() == "one\n"
+    assert (root / "p").read_text() == "a person's"
+    assert [gap.path for gap in report.drift] == ["p"]
+
+
+@pytest.mark.parametrize("asked", [{"keep_drift": True}, {"whose": Whose("run r")}], ids=["drift", "others"])
+@pytest.mark.parametrize(
+    "kill",
+    [
+        ("snapshot.restore-intent-written", 0),
+        ("snapshot.side restored", 0),
+        ("snapshot.restore-intent-written", 2),
+        ("snapshot.restore-applied", 1),
+    ],
+)
+def test_it_stays_too_where_a_kill_came_between(root, tmp_path, beside, asked, kill):
+    class Killed(BaseException): ...
+
+    def die() -> None:
+        raise Killed
+
+    store = tmp_path / "store"
+    with closing(opened(root, store)) as world:
+        world.mark(["run r"])
+        first = world.snapshot()
+        (root / "a").write_text("two\n")
+        (beside / "tmp" / "x").write_text("x")
+        world.snapshot()
+        (root / "p").write_text("a person's")
+        world.mark([])
+        arm(kill[0], die, after=kill[1])
+        try:
+            with pytest.raises(Killed):
+                world.restore(first.id, **asked)
+        finally:
+            disarm()
+    with closing(opened(root, store)) as world:
+        world.resume()
+        assert world.pending is None
+    assert (root / "a").read_text() == "one\n"
+    assert (root / "p").read_text() == "a person's"
+    assert not (beside / "tmp" / "x").exists()
 
 
 def test_a_torn_last_line_of_the_links_is_no_line(root, tmp_path, beside):
