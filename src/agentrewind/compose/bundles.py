@@ -217,23 +217,29 @@ def import_bundle(
     try:
         workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
         root = workspace_path(workspace, home, allow_home=False)
-        store = _free_store(home, root)
+        store = _new_store(home, root)
         stores.append(store)
         imported = _Import(home, file, part, root, store, most_bytes, progress).run()
-        os.rename(part, home.run_dir(imported.run_id))
     except BaseException as error:
         shutil.rmtree(part, ignore_errors=True)
         for store in stores:
             shutil.rmtree(store, ignore_errors=True)
-        _empty(workspace, made=made)
+        if made:
+            with suppress(OSError):  # what somebody put there meanwhile stays
+                workspace.rmdir()
         raise _told(error, file) from error
     return imported
 
 
-def _free_store(home: Home, root: Path) -> Path:
+def _new_store(home: Home, root: Path) -> Path:
+    """A directory for the store that nobody else makes one in."""
     store = home.store_of(root)
-    if os.path.lexists(store):
-        raise UsageError(f"There are snapshots of {root} already. Name another directory; nothing was touched.")
+    try:
+        store.mkdir(mode=0o700)
+    except FileExistsError as error:
+        raise UsageError(
+            f"There are snapshots of {root} already. Name another directory; nothing was touched."
+        ) from error
     return store
 
 
@@ -274,15 +280,6 @@ def _refuse_what_is_there(workspace: Path) -> None:
         raise UsageError(f"{workspace} is not an empty directory. Name a new one; nothing was touched.")
 
 
-def _empty(workspace: Path, *, made: bool) -> None:
-    """The directory was empty or not there, so all that is in it came out of the bundle."""
-    if made:
-        shutil.rmtree(workspace, ignore_errors=True)
-    else:
-        for item in workspace.iterdir():
-            shutil.rmtree(item, ignore_errors=True) if item.is_dir() and not item.is_symlink() else item.unlink()
-
-
 @dataclass(slots=True)
 class _Import:
     home: Home
@@ -302,9 +299,17 @@ class _Import:
             for name in (fmt.CONTENT, fmt.JOURNAL):
                 self._copied(name, next(members, None))
             last = self._snapshots(members, self._journal())
-        if last is not None:
+        if last is None:
+            self._named()
+            with suppress(OSError):  # nothing came for it
+                self.place.rmdir()
+        else:
             self._restored(last)
         return Imported(self.run_id, self.root, self.count)
+
+    def _named(self) -> None:
+        """From here on it is a run."""
+        os.rename(self.part, self.home.run_dir(self.run_id))
 
     def _within_bounds(self, members: Iterator[Member]) -> Iterator[Member]:
         for member in members:
@@ -390,10 +395,19 @@ class _Import:
         return SnapshotId(described["id"])
 
     def _restored(self, last: SnapshotId) -> None:
-        """The files as they were last, by the same way as any restore."""
+        """The files as they were last, by the same way as any restore; then the run. Where that fails the files go
+        again, but for what somebody else wrote there.
+        """
         try:
             with closing(open_world(self.home, self.root, holder=f"run {self.run_id}")) as world:
-                world.restore(last)
+                before = world.snapshot().id
+                try:
+                    world.restore(last)
+                    self._named()
+                except BaseException:
+                    with suppress(AgentRewindError, OSError):
+                        world.restore(before, keep_drift=True, since=last)
+                    raise
         except SnapshotNotFound as error:
             raise StoreError(str(error)) from error
 

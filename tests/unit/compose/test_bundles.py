@@ -321,3 +321,60 @@ def test_members_after_the_end_are_refused(tmp_path: Path) -> None:
         writing.close()
     with pytest.raises(NotMembers, match="after its end"), reading(tmp_path / "x") as members:
         list(members)
+
+
+class _Stop(BaseException): ...
+
+
+def test_a_file_that_came_to_the_directory_meanwhile_stays_where_an_import_ends_early(sound: Path, tmp_path) -> None:
+    elsewhere, at = Home(tmp_path / "other-home"), tmp_path / "here"
+    at.mkdir()
+
+    def stop(*_: object) -> None:
+        (at / "mine").write_text("typed meanwhile")
+        raise _Stop
+
+    with pytest.raises(_Stop):
+        import_bundle(elsewhere, sound, at, progress=stop)
+    assert (at / "mine").read_text() == "typed meanwhile"
+    assert list(elsewhere.runs.iterdir()) == []
+
+
+def test_files_come_and_go_again_where_an_import_ends_last_and_those_of_others_stay(
+    sound: Path, tmp_path, monkeypatch
+) -> None:
+    elsewhere, at = Home(tmp_path / "other-home"), tmp_path / "here"
+    rename = os.rename
+
+    def stop(old: Path, new: Path) -> None:
+        if new.parent == elsewhere.runs:
+            assert (at / "a.txt").exists()
+            (at / "mine").write_text("typed meanwhile")
+            raise _Stop
+        rename(old, new)
+
+    monkeypatch.setattr("agentrewind.compose.bundles.os.rename", stop)
+    with pytest.raises(_Stop):
+        import_bundle(elsewhere, sound, at)
+    assert [path.name for path in at.iterdir()] == ["mine"]
+    monkeypatch.undo()
+    (at / "mine").unlink()
+    assert import_bundle(elsewhere, sound, at).workspace == at
+
+
+def test_a_second_import_to_one_directory_leaves_the_first_alone(sound: Path, tmp_path) -> None:
+    elsewhere, at = Home(tmp_path / "other-home"), tmp_path / "here"
+    refused: list[BaseException] = []
+
+    def again(*_: object) -> None:
+        if not refused:
+            with pytest.raises(AgentRewindError) as second:
+                import_bundle(elsewhere, sound, at)
+            refused.append(second.value)
+
+    done = import_bundle(elsewhere, sound, at, progress=again)
+    assert refused
+    count, problems = verify_snapshots(Run(elsewhere, done.run_id), lambda *_: None)
+    assert count == done.snapshots
+    assert problems == []
+    assert (at / "a.txt").exists()
