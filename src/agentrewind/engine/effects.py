@@ -49,9 +49,9 @@ class Effects:
             if isinstance(declared, Mapping) and isinstance(declared.get("annotations"), Mapping):
                 self.annotate(str(declared.get("name")), annotations_of(declared["annotations"]))
 
-    def of_answer(self, calls: Sequence[ToolCall]) -> tuple[Effect, ...]:
-        """What the calls of an answer will do. Beside a rewind tool none is executed."""
-        if any(call.name in NAMES for call in calls):
+    def of_answer(self, calls: Sequence[ToolCall], *, rewinds: bool) -> tuple[Effect, ...]:
+        """What the calls of an answer will do. Beside a rewind tool none is executed, in a run that has such tools."""
+        if rewinds and any(call.name in NAMES for call in calls):
             return ()
         return tuple(effect for call in calls for effect in self.of_call(call))
 

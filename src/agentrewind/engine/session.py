@@ -454,7 +454,7 @@ class Session:
                 None,
                 answer.usage,
                 ms(begun),
-                effects=self.effects.of_answer(answer.calls) if self.effects is not None and not lost else (),
+                effects=self._effects_of(answer) if not lost else (),
                 digest=first_line(answer.text),
                 calls=tuple(short(call) for call in answer.calls),
                 action=action_of(answer.calls),
@@ -462,6 +462,9 @@ class Session:
             )
         )
         return answer
+
+    def _effects_of(self, answer: Reply) -> tuple[Effect, ...]:
+        return () if self.effects is None else self.effects.of_answer(answer.calls, rewinds=self._offers)
 
     def _skipped(self, calls: Sequence[ToolCall]) -> str:
         """What the record says of calls that a rewind tool in the same turn pushes aside."""

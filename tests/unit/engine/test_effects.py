@@ -248,3 +248,15 @@ def test_after_a_rewind_the_agent_is_told_anew():
 def test_an_error_of_the_provider_passes_through():
     rig = Rig([lambda _: WireReply(500, (), b"no")], Gate("block"))
     assert rig.session.call(PATH, {"model": "m", "messages": rig.harness.messages}, rig.provider).status == 500
+
+
+def test_the_name_of_a_rewind_tool_hides_nothing_in_a_run_that_has_none():
+    also = ("c9", "shell", {"name": "a", "text": "external push"})
+    named = ("k1", "backtrack_commit", {"record_uid": "rec_000001", "memory_summary": "failed"})
+    rig = Rig([lambda _: answer(calls=[named, also]), say("ok")], Gate("block"), WireOnly)
+    rig.session = Session(rig.log, rig.world, [OpenAIChat()], offers_rewind=False)
+    rig.session.effects = Effects(classify, Gate("block"))
+    rig.harness = WireOnly(rig.session, rig.world)
+    rig.step()
+    assert [gate.outcome for gate in rig.events(Gated)] == ["blocked"]
+    assert rig.world.files == {"a": "0"}
