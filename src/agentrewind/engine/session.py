@@ -747,9 +747,21 @@ class Session:
         sent = [self._redact(message) for message in dialect.joined(thread.effective())]
         if node.held or node.ended is None or node.ended.output is None or sent != dialect.joined(recorded):
             return None
+        response = self._log.get(node.ended.output)
+        if not self._was_allowed(uid, dialect.parse(dialect.render(response, stream=False), stream=False).calls):
+            return None
         thread.contexts[uid] = thread.context()
         thread.first = uid
-        return self._again(dialect, thread, self._log.get(node.ended.output), stream=dialect.streams(body))
+        return self._again(dialect, thread, response, stream=dialect.streams(body))
+
+    def _was_allowed(self, uid: RecordUid, calls: Sequence[ToolCall]) -> bool:
+        """Whether the calls of a recorded answer may run: a crash may have come before anybody was asked about them."""
+        approved = {gate.call for gate in self.tree.node(uid).gated if gate.outcome == "approved"}
+        if not all(question.planned.call in approved for question in self._questions(uid, calls)):
+            return False
+        if self.effects is not None:
+            self.effects.let_through(calls)
+        return True
 
     def _again(self, dialect: Dialect, thread: Thread, response: Json, *, stream: bool) -> WireReply:
         """A recorded answer as the provider would give it."""

@@ -8,7 +8,7 @@ import pytest
 
 from agentrewind.core.effects import Annotations, Effect
 from agentrewind.core.errors import NotRun
-from agentrewind.core.records import Gated, NodeBegan, NodeEnded
+from agentrewind.core.records import Gated, NodeBegan, NodeEnded, RecordUid
 from agentrewind.core.standing import surviving
 from agentrewind.core.tree import RunTree
 from agentrewind.core.wire import WireReply
@@ -16,6 +16,7 @@ from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.engine.candidates import candidates, line
 from agentrewind.engine.effects import Effects
 from agentrewind.engine.gate import Gate
+from agentrewind.engine.offline import ResumePoint
 from agentrewind.engine.session import Session
 from tests.unit.engine.wire import PATH, SHELL, Harness, Provider, answer
 from tests.unit.engine.worlds import MemoryLog, MemoryWorld
@@ -260,3 +261,34 @@ def test_the_name_of_a_rewind_tool_hides_nothing_in_a_run_that_has_none():
     rig.step()
     assert [gate.outcome for gate in rig.events(Gated)] == ["blocked"]
     assert rig.world.files == {"a": "0"}
+
+
+@pytest.mark.parametrize("mode", ["confirm", "block", "annotate"])
+def test_an_answer_whose_question_a_crash_left_open_is_not_given_again_as_if_it_were_allowed(mode):
+    class Killed(BaseException): ...
+
+    class Dies(Gate):
+        def settle(self, questions):
+            raise Killed
+
+    rig = Rig([do(1, "external push")], Dies(mode), WireOnly)
+    with pytest.raises(Killed):
+        rig.step()
+    again = Session(rig.log, rig.world, [OpenAIChat()])
+    again.effects = Effects(classify, Gate(mode))
+    again.resume_at(ResumePoint(RecordUid("rec_000001"), (), None, serves=True))
+    provider = Provider([do(2, "external push"), say("I leave it")])
+    program = WireOnly(again, rig.world)
+    assert program.step(provider)["content"] == "I leave it"
+    assert rig.world.files == {"a": "0"}
+    assert len(rig.events(Gated)) == 1
+
+
+def test_an_answer_that_a_person_allowed_before_a_crash_is_given_again_without_asking():
+    rig = Rig([do(1, "external push")], Gate("confirm", ask=lambda _: True), WireOnly)
+    rig.step()
+    again = Session(rig.log, rig.world, [OpenAIChat()])
+    again.effects = Effects(classify, Gate("confirm"))
+    again.resume_at(ResumePoint(RecordUid("rec_000001"), (), None, serves=True))
+    message = WireOnly(again, rig.world).step(Provider([]))
+    assert [call["id"] for call in message["tool_calls"]] == ["c1"]
