@@ -15,7 +15,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentrewind.core.crashpoints import named, reach
-from agentrewind.core.errors import AgentRewindError, RestoreInterrupted, SnapshotDamaged, SnapshotNotFound
+from agentrewind.core.errors import (
+    AgentRewindError,
+    RestoreInterrupted,
+    SnapshotDamaged,
+    SnapshotNotFound,
+    StorageFull,
+    StoreError,
+)
 from agentrewind.core.world import (
     CHANGES_KEPT,
     Act,
@@ -31,6 +38,7 @@ from agentrewind.core.world import (
 )
 from agentrewind.snapshots.attribution import Whose
 from agentrewind.snapshots.intent import Kept, clear_intent, read_intent, write_intent
+from agentrewind.snapshots.packs import FULL
 from agentrewind.snapshots.workspace import Absence, WorkspaceWorld
 
 if TYPE_CHECKING:
@@ -213,6 +221,7 @@ class SidedWorld(WorkspaceWorld):
             return self._both(main(dry_run=True), self._side.restore(side, dry_run=True, accept_incomplete=True))
         self._vetted(name, side)
         present = self.snapshot()
+        self._links.sync()  # the way back must outlast a power loss before anything is touched
         kept = _kept(name, present.id, since if keep_drift else None, whose)
         write_intent(self.beside, Pending(name, present.id), accept_incomplete=accept_incomplete, kept=kept)
         return self._carry_out(main, side, present.id)
@@ -367,7 +376,16 @@ class _Links:
         return self._known.get(snapshot)
 
     def add(self, snapshot: SnapshotId, side: SnapshotId) -> None:
-        os.write(self._fd, f"{snapshot} {side}\n".encode())
+        """Raises: StorageFull, StoreError: it isn't known, and nothing of it stays in the file."""
+        before = os.lseek(self._fd, 0, os.SEEK_END)
+        try:
+            line = memoryview(f"{snapshot} {side}\n".encode())
+            while line:
+                line = line[os.write(self._fd, line) :]
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._fd, before)
+            raise _unwritten(error) from error
         self._known[snapshot] = side
 
     def sync(self) -> None:
@@ -378,6 +396,11 @@ class _Links:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _unwritten(error: OSError) -> StoreError | StorageFull:
+    what = f"what a sandbox holds can't be noted for a snapshot: {error.strerror}. Earlier snapshots are as they were."
+    return StorageFull(f"No room: {what}") if error.errno in FULL else StoreError(what.capitalize())
 
 
 def _torn(fd: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentrewind.core.crashpoints import arm, disarm
-from agentrewind.core.errors import RestoreRefused, SnapshotDamaged
+from agentrewind.core.errors import RestoreRefused, SnapshotDamaged, StorageFull
 from agentrewind.core.world import Change, SnapshotId
 from agentrewind.snapshots.attribution import Whose
 from agentrewind.snapshots.sided import UNKNOWN, SidedWorld
@@ -241,6 +242,35 @@ def test_a_torn_last_line_of_the_links_is_no_line(root, tmp_path, beside):
         world.restore(second)
     assert (beside / "tmp" / "x").exists()
     assert isinstance(world, SidedWorld)
+
+
+def test_where_the_disk_fills_up_in_the_middle_of_a_line_later_states_are_still_whole(
+    root, tmp_path, beside, monkeypatch
+):
+    store = tmp_path / "store"
+    with closing(opened(root, store)) as world:
+        world.snapshot()
+        (beside / "tmp" / "x").write_text("x")
+        write, room = os.write, [9]
+
+        def short(fd: int, data: bytes) -> int:
+            if fd != world._links._fd:
+                return write(fd, data)
+            if not (size := room[0]):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            room[0] = 0
+            return write(fd, data[:size])
+
+        monkeypatch.setattr("agentrewind.snapshots.sided.os.write", short)
+        with pytest.raises(StorageFull):
+            world.snapshot()
+        monkeypatch.undo()
+        again = world.snapshot()
+        (beside / "tmp" / "x").unlink()
+        world.snapshot()
+    with closing(opened(root, store)) as world:
+        world.restore(again.id)
+    assert (beside / "tmp" / "x").read_text() == "x"
 
 
 def test_verify_reads_both(root, tmp_path, beside):
