@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -87,11 +88,13 @@ def open_world(
 
 def _with_side(main: WorkspaceWorld, beside: Path, durability: Durability, *, wanted: bool) -> WorkspaceWorld:
     """Together with the side of the run's sandbox, where it has one."""
-    store, writing = beside / "stores" / beside.name, main.writable
-    if not (beside / "files").is_dir() or not (writing or store.is_dir()):
+    store, files, writing = beside / "stores" / beside.name, beside / "files", main.writable
+    if not (store.is_dir() or (writing and files.is_dir())):
         return main
+    if not os.path.lexists(files):
+        files.mkdir(mode=0o700)  # what it held is in the store, and can come back
     side = WorkspaceWorld.open(
-        beside / "files",
+        files,
         store,
         durability=durability,
         encryption=encryption_of(store, wanted=wanted, making=writing),

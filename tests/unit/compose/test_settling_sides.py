@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from agentrewind.compose.home import Home
 from agentrewind.compose.runs import settle
 from agentrewind.compose.worlds import open_world
 from agentrewind.core.crashpoints import arm, disarm
+from agentrewind.core.errors import UsageError
 from agentrewind.core.records import RunStarted
 from agentrewind.journal.writer import JournalWriter
 
@@ -98,3 +100,26 @@ def test_a_restore_in_another_workspace_is_left_to_those_who_work_there(home: Ho
     with open_world(home, other) as world:
         assert settle(home, world, other) == []
     assert (root / "a").read_text() == "two"
+
+
+@pytest.mark.parametrize("there", ["gone", "a file"])
+def test_a_sandbox_whose_files_are_gone_is_brought_back_or_refused_but_never_passed_over(
+    home: Home, root: Path, there: str
+) -> None:
+    files = home.sandbox_of(RUN) / "files"
+    (files / "tmp").mkdir(parents=True)
+    (files / "tmp" / "x").write_text("x")
+    with open_world(home, root, run_id=RUN) as world:
+        first = world.snapshot()
+        (root / "a").write_text("two")
+        world.snapshot()
+    shutil.rmtree(files)
+    if there == "a file":
+        files.write_text("of somebody")
+        with pytest.raises(UsageError, match="files"), open_world(home, root, run_id=RUN):
+            pass
+        assert files.read_text() == "of somebody"
+    else:
+        with open_world(home, root, run_id=RUN) as world:
+            world.restore(first.id)
+        assert (files / "tmp" / "x").read_text() == "x"
