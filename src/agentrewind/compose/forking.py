@@ -95,11 +95,12 @@ def fork(
 
 @contextmanager
 def _with_its_sandbox(home: Home, run_id: str) -> Iterator[None]:
-    """What was made of the sandbox of a fork goes again where the fork fails."""
+    """What was made of the sandbox of a fork goes again where there is no fork."""
     try:
         yield
     except BaseException:
-        forget(home, run_id)
+        if not home.run_dir(run_id).exists():
+            forget(home, run_id)
         raise
 
 
