@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from agentrewind.environments.alfworld.files import game
+from agentrewind.environments.alfworld.game import AlfWorld, State
 from agentrewind.environments.minesweeper import instances as boards
 from agentrewind.environments.minesweeper.game import MineSweeper
 from agentrewind.environments.sokoban import instances as rooms
 from agentrewind.environments.sokoban.game import Sokoban
 from agentrewind.testing.environments import EnvironmentContract
+from tests.households import TASKS, household
 
 
 @cache
@@ -21,6 +24,12 @@ def board(number: int) -> boards.Instance:
 @cache
 def room(number: int) -> rooms.Instance:
     return rooms.instance_of(6, 2, f"contract/{number}")
+
+
+@cache
+def home(number: int) -> Any:
+    parts = household(list(TASKS)[number % len(TASKS)])
+    return game(*(parts[name] for name in ("pddl_domain", "grammar", "pddl_problem", "walkthrough")))
 
 
 class TestMineSweeper(EnvironmentContract):
@@ -37,6 +46,19 @@ class TestSokoban(EnvironmentContract):
 
     def nonsense(self) -> list[Any]:
         return [(), ("north",), ("up",) * 4, ("up", "")]
+
+
+class TestAlfWorld(EnvironmentContract):
+    length = 30
+
+    def environment(self, number: int) -> AlfWorld:
+        return AlfWorld(home(number))
+
+    def nonsense(self) -> list[Any]:
+        return ["", "fly", "take", "go to moon 1", "GO TO DRAWER 1", "go to drawer 1 "]
+
+    def can_end_by_chance(self) -> bool:
+        return False
 
 
 class KeepsTheListItsCheckpointIs(MineSweeper):
@@ -93,6 +115,30 @@ class LosesTheStart(MineSweeper):
         return self.observe()
 
 
+KITS: dict[type, type] = {MineSweeper: TestMineSweeper, Sokoban: TestSokoban, AlfWorld: TestAlfWorld}
+
+
+class OffersALook(AlfWorld):
+    """Counts looking about as a change."""
+
+    def actions(self) -> list[str]:
+        return self.admissible()
+
+
+class LeavesTheAnswer(AlfWorld):
+    """Restores the facts, and still shows the last answer."""
+
+    def restore(self, checkpoint: State) -> None:
+        super().restore(State(checkpoint.facts, self.observe()))
+
+
+class KnowsThePlaceAlone(AlfWorld):
+    """Takes two states for one where the agent is at the same place."""
+
+    def fingerprint(self) -> str:
+        return str(self.house.here(self.checkpoint().facts))
+
+
 @pytest.mark.parametrize(
     ("mutant", "check"),
     [
@@ -102,15 +148,19 @@ class LosesTheStart(MineSweeper):
         (ActsOnNonsense, "test_nonsense_is_refused_in_one_sentence_and_changes_nothing"),
         (SaysItMoved, "test_what_changed_nothing_says_so_and_legal_actions_change_something"),
         (LosesTheStart, "test_a_reset_goes_to_the_initial_state"),
+        (OffersALook, "test_what_changed_nothing_says_so_and_legal_actions_change_something"),
+        (LeavesTheAnswer, "test_random_steps_and_restores_equal_a_model_that_keeps_every_state"),
+        (KnowsThePlaceAlone, "test_what_changed_nothing_says_so_and_legal_actions_change_something"),
     ],
 )
 def test_a_world_with_one_fault_is_caught_by_the_check_meant_for_it(mutant: type, check: str) -> None:
-    base = TestMineSweeper if issubclass(mutant, MineSweeper) else TestSokoban
+    base = next(kit for world, kit in KITS.items() if issubclass(mutant, world))
 
     class Faulty(base):  # type: ignore[misc, valid-type]
         def environment(self, number: int) -> Any:
-            sound = super().environment(number)
-            return mutant(sound.board) if base is TestMineSweeper else mutant(sound.room, sound.checkpoint())
+            faulty = super().environment(number)
+            faulty.__class__ = mutant
+            return faulty
 
     with pytest.raises((AssertionError, pytest.fail.Exception, KeyError)):
         getattr(Faulty(), check)()
