@@ -288,6 +288,8 @@ def play(
     *,
     spawn: bool = False,
     grace_s: float = 10.0,
+    fork_checkpoints: int = 0,
+    told: Callable[[str], None] = lambda _: None,
     during: Callable[[FreshSession], None] = lambda _: None,
 ) -> Played:
     """One run of an agent in fresh mode, whatever becomes of it."""
@@ -314,9 +316,12 @@ def play(
             lambda _: Stop(ok=True, reason="done"),
             model.base_url,
             environ={**os.environ, "AGENTREWIND_RUN": log.run_dir.name},
+            say=told,
         )
         try:
-            outcome = drive(session, agent(), job, None, spawn=spawn, grace_s=grace_s)
+            outcome = drive(
+                session, agent(), job, None, spawn=spawn, grace_s=grace_s, fork_checkpoints=fork_checkpoints
+            )
         except AgentRewindError as raised:
             error = raised
         session.end("over", ok=outcome is not None)

@@ -110,6 +110,32 @@ class FreshLaw(Law):
         assert sum(map(is_memory, messages)) == bool(self.session.tree.notes)
 
 
+class WokenLaw(FreshLaw):
+    """The same laws where the process of the target goes on, as it was, instead of a new one."""
+
+    def __init__(self, **rules: str) -> None:
+        self.parked: dict[str, list[dict]] = {}
+        super().__init__(**rules)
+
+    def provide(self, body: dict):
+        uid = self.session.asking()
+        if uid is not None:
+            self.parked[uid] = list(self.harness.messages)
+        return super().provide(body)
+
+    def restart(self) -> None:
+        leaving = self.session.leaving
+        assert isinstance(leaving, Departure)
+        before = len(self.log.tree.nodes)
+        plan = self.session.depart(leaving)
+        target = self.session.wakes(plan)
+        assert target == leaving.intent.target
+        self.session.begin(plan, "woken")
+        self.harness.messages = list(self.parked[target])
+        assert not self.session.live
+        assert len(self.log.tree.nodes) == before
+
+
 def is_memory(message: dict) -> bool:
     return message["role"] == "system" and message["content"].startswith("[agentrewind]")
 
@@ -118,6 +144,15 @@ def is_memory(message: dict) -> bool:
 @given(MOVES, MEMORIES, st.sampled_from(["never", "loop"]))
 def test_what_the_model_sees_and_what_the_files_are_belong_together(moves, memory, trigger) -> None:
     law = FreshLaw(memory=memory, trigger=trigger)
+    law.play(moves)
+    assert not any("backtrack" in json.dumps(message) for message in law.harness.messages)
+    assert not law.log.tree.warnings
+
+
+@settings(max_examples=100, deadline=None)
+@given(MOVES, MEMORIES, st.sampled_from(["never", "loop"]))
+def test_a_woken_process_keeps_the_laws(moves, memory, trigger) -> None:
+    law = WokenLaw(memory=memory, trigger=trigger)
     law.play(moves)
     assert not any("backtrack" in json.dumps(message) for message in law.harness.messages)
     assert not law.log.tree.warnings

@@ -64,7 +64,13 @@ def rule_names(params: Mapping[str, Any]) -> RuleNames:
     return found
 
 
-PAPER = {**RULES, "mode": "--mode", "max_rewinds": "--max-rewinds", "keep": "--keep"}
+PAPER = {
+    **RULES,
+    "mode": "--mode",
+    "max_rewinds": "--max-rewinds",
+    "keep": "--keep",
+    "fork_checkpoints": "--fork-checkpoints",
+}
 """Options that `--paper` settles."""
 
 

@@ -53,6 +53,15 @@ from agentrewind.strategies import NAMES
     " list of messages.",
 )
 @click.option("--spawn", is_flag=True, help="With --mode fresh: no fork of a prepared process, a new interpreter each.")
+@click.option(
+    "--fork-checkpoints",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Experimental, with --mode fresh: park up to N copies of the agent's process, one before a call of the model;"
+    " a rewind to it wakes the copy, with its variables, instead of replaying what led there. 0: none.",
+)
 @click.option("--max-rewinds", type=click.IntRange(min=0), default=50, show_default=True, help="How many at most.")
 @click.option(
     "--durability",
@@ -87,6 +96,7 @@ def command(
     keep: Keep,
     mode: str,
     spawn: bool,
+    fork_checkpoints: int,
     max_rewinds: int,
     durability: Durability,
     paper: bool,
@@ -126,6 +136,7 @@ def command(
         services,
         ctx.params["share"],
         effects=effects,
+        fork_checkpoints=fork_checkpoints,
     )
     if paper:
         paper_alone(ctx)

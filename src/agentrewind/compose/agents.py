@@ -83,6 +83,8 @@ class RunSettings:
     """Other runs may use the workspace at the same time."""
     effects: effect_modes.Mode | None = None
     """What is done about calls with effects that no rewind undoes; None: what the workspace says."""
+    fork_checkpoints: int = 0
+    """fresh, experimental: how many copies of the agent's process are parked at checkpoints at most."""
 
 
 def as_in_the_paper(settings: RunSettings) -> RunSettings:
@@ -260,6 +262,8 @@ class _Agent:
         checked_command(settings.check)
         checked_url(settings.base_url)
         settings.rules.rules()
+        if settings.fork_checkpoints and settings.mode != "fresh":
+            raise UsageError("Fork checkpoints are parked processes of the agent, so they need --mode fresh.")
         fits(settings.services, settings.confinement.kind)
         harness, strategy = harness_by_name(settings.agent), by_name(settings.strategy)
         key = environ.get("OPENAI_API_KEY") or None
@@ -350,7 +354,15 @@ class _Driver:
     def _outcome(self, point: offline.ResumePoint | None) -> Outcome:
         job = self._job(point.seed if point else ())
         if isinstance(self._session, FreshSession):
-            return fresh.drive(self._session, self._agent.harness, job, point, spawn=self._agent.settings.spawn)
+            settings = self._agent.settings
+            return fresh.drive(
+                self._session,
+                self._agent.harness,
+                job,
+                point,
+                spawn=settings.spawn,
+                fork_checkpoints=settings.fork_checkpoints,
+            )
         if point is not None:
             self._session.resume_at(point)
         if isinstance(self._session, ResetSession):

@@ -10,6 +10,7 @@ from agentrewind.core.errors import AgentError
 from agentrewind.engine.attempts import GRACE_S, Attempt, Ended
 from agentrewind.engine.fresh import FreshSession
 from agentrewind.engine.offline import ResumePoint, unanswered_move
+from agentrewind.engine.parking import Copies, Copy
 from agentrewind.engine.plans import Plan
 from agentrewind.engine.supervisor import Supervisor
 from agentrewind.integrations.attempt import job_of
@@ -32,26 +33,33 @@ def drive(
     *,
     spawn: bool,
     grace_s: float = GRACE_S,
+    fork_checkpoints: int = 0,
 ) -> Outcome:
     """Run the agent to its end, from `point` where a run is resumed.
 
-    `grace_s` is how long a process that has to end may take to do so by itself.
+    `grace_s` is how long a process that has to end may take to do so by itself, `fork_checkpoints` how many copies of
+    it are parked at most.
 
     Raises:
         AgentError, ProviderError: the agent failed, or its process died. StoreError: as `Rewinder.make`.
     """
     kind = type(harness)
     plan = Plan() if point is None else _plan(session, point)
-    with closing(Launcher(harness.preload, job.environ, spawn=spawn, say=job.say)) as launcher:
+    with (
+        closing(Launcher(harness.preload, job.environ, spawn=spawn, say=job.say)) as launcher,
+        closing(Copies(fork_checkpoints, job.say)) as copies,
+    ):
         others = session.spared
-        session.spared = lambda: (*launcher.spared, *others())
+        session.spared = lambda: (*launcher.spared, *copies.pids(), *others())
 
-        def attempt(seed: tuple[Message, ...]) -> Ended:
+        def attempt(seed: tuple[Message, ...], copy: Copy | None) -> Ended:
+            process = Attempt(session, job.submit, job.say, grace_s=grace_s, copies=copies)
+            if copy is not None:
+                return process.wake(copy)
             described = job_of(f"{kind.__module__}:{kind.__qualname__}", job, seed)
-            process = Attempt(session, job.submit, job.say, grace_s=grace_s)
             return process.run(lambda control: launcher.start(described, control))
 
-        return _outcome(Supervisor(session, attempt, seeds=harness.seeds).run(plan))
+        return _outcome(Supervisor(session, attempt, seeds=harness.seeds, copies=copies).run(plan))
 
 
 def _plan(session: FreshSession, point: ResumePoint) -> Plan:

@@ -17,9 +17,10 @@ from agentrewind.core.codec import Json, from_plain, to_plain
 from agentrewind.core.errors import AgentError, AgentRewindError
 from agentrewind.core.records import Failure
 from agentrewind.core.strategy import Decision, Stop
-from agentrewind.core.wire import WireReply
+from agentrewind.core.wire import Send, WireReply
 from agentrewind.engine.channel import Gone, Line, pair
 from agentrewind.engine.fresh import FreshSession
+from agentrewind.engine.parking import Copies, Copy
 from agentrewind.engine.signal import RaisedElsewhere, RewindSignal
 
 GRACE_S = 10.0
@@ -63,7 +64,7 @@ class Attempt:
     """Answers one process of the agent, from its start to the end of the last thing that it asked for.
 
     Args:
-        submit: judges the work. say: shows a line to a person.
+        submit: judges the work. say: shows a line to a person. copies: where copies of the process are parked.
     """
 
     def __init__(
@@ -73,8 +74,10 @@ class Attempt:
         say: Callable[[str], None],
         *,
         grace_s: float = GRACE_S,
+        copies: Copies | None = None,
     ) -> None:
         self._session = session
+        self._copies = copies
         self._submit = submit
         self._say = say
         self._grace_s = grace_s
@@ -91,13 +94,22 @@ class Attempt:
         with control, contextlib.closing(theirs):
             process = start(theirs)
             theirs.close()
-            try:
-                self._follow(control, process)
-            except BaseException:
-                self._stop(process, signal.SIGINT)
-                raise
-            finally:
-                self._finish(control)
+            return self._through(control, process)
+
+    def wake(self, copy: Copy) -> Ended:
+        """As `run`, for a parked copy, which is woken."""
+        with copy.control:
+            copy.wake()
+            return self._through(copy.control, copy)
+
+    def _through(self, control: Line, process: Running) -> Ended:
+        try:
+            self._follow(control, process)
+        except BaseException:
+            self._stop(process, signal.SIGINT)
+            raise
+        finally:
+            self._finish(control)
         how = process.status()
         if self._failure is not None:
             raise self._failure
@@ -176,12 +188,25 @@ class Attempt:
                 self._failure = error
                 line.send({"do": "leave"})
 
+    def _sender(self, line: Line) -> Send:
+        """Has the process send a request, after it was offered to park a copy of itself."""
+        copy: Copy | None = None
+
+        def send(body: Json) -> WireReply:
+            nonlocal copy
+            uid = None if self._copies is None else self._session.asking()
+            if self._copies is not None and uid is not None:
+                copy = self._copies.offer(line, uid, copy)
+            return _sent(line, body)
+
+        return send
+
     def _answer(self, line: Line, ask: Json) -> None:
         match ask["ask"]:
             case "wants":
                 line.send({"do": "return", "value": self._session.wants(ask["method"], ask["host"], ask["path"])})
             case "call":
-                reply = self._session.call(ask["path"], ask["body"], lambda body: _sent(line, body))
+                reply = self._session.call(ask["path"], ask["body"], self._sender(line))
                 line.send({"do": "return", "status": reply.status, "headers": reply.headers}, reply.body)
             case "tool":
                 value = self._session.tool(ask["name"], ask["arguments"], lambda: _ran(line), call_id=ask["call_id"])

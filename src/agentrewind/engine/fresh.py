@@ -117,7 +117,7 @@ class FreshSession(Session):
             Unservable: not in this way; nothing was done.
         """
         with self._lock:
-            prefix = self._prefix(plan) if way != "seeded" else None
+            prefix = self._bare_prefix(plan) if way == "woken" else self._prefix(plan) if way != "seeded" else None
             self._forget()
             self._plan = plan
             if prefix is None:
@@ -125,6 +125,28 @@ class FreshSession(Session):
             self._replay = Replay(prefix, self._tool_input, pinned=way == "pinned")
             reach(BEGUN)
             return ()
+
+    def wakes(self, plan: Plan) -> RecordUid | None:
+        """The call of which a parked copy of the process could go on as planned; None where none could.
+
+        Other conversations than that of the target are known to the copy and would be strange to us.
+        """
+        with self._lock:
+            if plan.at is None or plan.serves:
+                return None
+            calls = (node for node in self.tree.ancestors(plan.at) if node.is_llm)
+            return plan.at if len({node.began.thread for node in calls}) == 1 else None
+
+    def on_path(self) -> frozenset[RecordUid]:
+        """The records that the present stands on."""
+        with self._lock:
+            return frozenset(node.uid for node in self.tree.ancestors(self.tree.head))
+
+    def asking(self) -> RecordUid | None:
+        """The LLM call that is about to go out, where it is the newest record."""
+        with self._lock:
+            node = None if self.tree.head is None else self.tree.node(self.tree.head)
+            return node.uid if node is not None and node.is_llm and node.ended is None else None
 
     def _forget(self) -> None:
         """What belonged to the process that is gone."""
@@ -416,6 +438,12 @@ class FreshSession(Session):
             for uid in (step.uid, *step.tools):
                 self._check_servable(self.tree.node(uid))
         return prefix
+
+    def _bare_prefix(self, plan: Plan) -> Prefix:
+        """Nothing but the target. Raises: Unservable."""
+        if plan.at is None or plan.serves:
+            raise Unservable("no call is made anew")
+        return replace(prefix_before(self.tree, self._log.get, plan.at), steps=())
 
     def _check_servable(self, node: Node) -> None:
         if node.ended is not None and node.ended.error is not None:

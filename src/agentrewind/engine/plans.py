@@ -8,9 +8,10 @@ from typing import Literal
 from agentrewind.core.records import RecordUid, RewindIntended, ThreadId
 from agentrewind.core.world import SnapshotId
 
-Way = Literal["served", "pinned", "seeded"]
+Way = Literal["woken", "served", "pinned", "seeded"]
 """How a new process is brought to where the run goes on.
 
+`woken`: it is a copy of the process that was about to make the call, so nothing leads there.
 `served`: its calls are answered from the records, as long as they are the recorded ones.
 `pinned`: they are answered in the recorded order whatever they ask, and the recorded messages stand in for its own.
 `seeded`: nothing is answered; the harness begins with the recorded messages, as after an in-place resume.

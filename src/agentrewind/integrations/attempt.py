@@ -24,11 +24,16 @@ from agentrewind.engine.session import jsonable
 from agentrewind.engine.signal import RewindSignal
 from agentrewind.integrations.clients import install
 from agentrewind.integrations.harnesses.contract import Harness, Job
+from agentrewind.integrations.parked import park
 from agentrewind.integrations.sandbox.spec import Sandbox
 
 T = TypeVar("T")
 
 TRACEBACK = 2000
+
+
+class Woken(BaseException):
+    """A parked copy of this process was woken, in which this is raised: it asks again, on a line of its own."""
 
 
 class Remote:
@@ -40,6 +45,8 @@ class Remote:
     def __init__(self, control: Line) -> None:
         self._control = control
         self._over = threading.Event()
+        self._open = 0
+        """How many questions are under way; a copy of this process could go on with one only."""
 
     # --- Interposer ---------------------------------------------------------------------------------------------------
 
@@ -104,6 +111,20 @@ class Remote:
         boundary: str = "harness",
     ) -> tuple[Json, bytes]:
         """The answer, after doing what the supervisor asks for meanwhile. What `work` raises goes on its way."""
+        self._open += 1
+        try:
+            while True:
+                try:
+                    return self._answered(ask, work, boundary)
+                except Woken:
+                    continue
+        finally:
+            self._open -= 1
+
+    def _answered(
+        self, ask: Json, work: Callable[[Json], tuple[Json, bytes]] | None, boundary: str
+    ) -> tuple[Json, bytes]:
+        """Raises: Woken."""
         if self._over.is_set():
             raise RewindSignal
         raised: BaseException | None = None
@@ -112,6 +133,9 @@ class Remote:
                 line.send(ask)
                 while True:
                     found, data = line.receive()
+                    if found["do"] == "park":
+                        self._park(line, found["parent"])
+                        continue
                     if found["do"] not in ("send", "run") or work is None:
                         return self._settled(found, raised), data
                     try:
@@ -124,6 +148,17 @@ class Remote:
         except Gone:
             self._over.set()
             raise RewindSignal from raised
+
+    def _park(self, line: Line, parent: int) -> None:
+        """Fork a copy of this process that goes on from here when it is woken. Raises: Woken: in the copy. Gone."""
+        end = line.take_over()
+        inside = {"unfit": "the agent calls the model from inside a tool"} if self._open > 1 else None
+        told = inside or park(end, parent)
+        if told is None:
+            self._control = Line(end)
+            raise Woken
+        end.close()
+        line.send(told)
 
     def _settled(self, found: Json, raised: BaseException | None) -> Json:
         match found["do"]:
