@@ -21,6 +21,7 @@ from tests.e2e.test_fresh import (
     PARENT,
     TWO,
     Place,
+    command,
     commit,
     content,
     here,
@@ -209,17 +210,10 @@ def copies_of(here: Place) -> list[str]:
     until = time.monotonic() + 3
     while True:
         pids = [pid for pid in os.listdir("/proc") if pid.isdigit() and mark in environ(pid)]
-        found = [pid for pid in pids if "integrations.zygote" in command(pid)]
+        found = [pid for pid in pids if b"integrations.zygote" in command(pid)]
         if not found or time.monotonic() > until:
             return found
         time.sleep(0.02)
-
-
-def command(pid: str) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
 
 
 def test_the_built_in_agent_ends_in_the_context_and_the_files_of_a_replay(tmp_path):

@@ -514,10 +514,18 @@ def processes(supervisor: int) -> dict[str, int]:
     found = {"supervisor": supervisor}
     for who, above in (("zygote", "supervisor"), ("agent", "zygote")):
         try:
-            found[who] = int(Path(f"/proc/{found[above]}/task/{found[above]}/children").read_text().split()[0])
-        except (OSError, LookupError):
+            children = Path(f"/proc/{found[above]}/task/{found[above]}/children").read_text().split()
+            found[who] = next(int(pid) for pid in children if b"integrations.zygote" in command(pid))
+        except (OSError, StopIteration):
             break
     return found
+
+
+def command(pid: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 @pytest.mark.slow
