@@ -188,6 +188,34 @@ class NothingIsMissed:
             child.wait()
             self.sees(world)
 
+    def test_a_store_by_a_process_with_mounts_of_its_own(self, root: Path) -> None:
+        """A sandbox has the workspace elsewhere, and so the kernel tells another name of what is mapped there."""
+        (root / "a").write_bytes(bytes(4096))
+        elsewhere = root.parent / "elsewhere"
+        elsewhere.mkdir()
+        with (
+            self.settled(root) as world,
+            subprocess.Popen(
+                [sys.executable, "-c", _SANDBOXED_MAPPER, root, elsewhere],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            ) as child,
+        ):
+            assert child.stdin is not None
+            assert child.stdout is not None
+            try:
+                if child.stdout.readline() != b"mapped\n":
+                    pytest.skip("may not have mounts of its own")
+                world.snapshot()
+                _wait()
+                world.snapshot()
+                child.stdin.write(b"store\n")
+                child.stdin.flush()
+                assert child.stdout.readline() == b"stored\n"
+                self.sees(world)
+            finally:
+                child.kill()
+
     def test_a_write_under_a_name_that_is_gone(self, root: Path) -> None:
         (root / "a").write_text("before")
         with (root / "a").open("r+b", buffering=0) as file, self.settled(root) as world:
@@ -255,6 +283,26 @@ mapped[0] = 1
 print(flush=True)
 sys.stdin.read()
 mapped[0] = 2
+"""
+
+_SANDBOXED_MAPPER = """
+import ctypes, mmap, os, sys
+libc = ctypes.CDLL(None)
+NEWNS, NEWUSER, BIND, REC, PRIVATE = 0x20000, 0x10000000, 0x1000, 0x4000, 0x40000
+if libc.unshare(NEWNS if os.geteuid() == 0 else NEWNS | NEWUSER):
+    sys.exit()
+if libc.mount(b"none", b"/", None, REC | PRIVATE, None):
+    sys.exit()
+if libc.mount(os.fsencode(sys.argv[1]), os.fsencode(sys.argv[2]), None, BIND, None):
+    sys.exit()
+with open(sys.argv[2] + "/a", "r+b") as file:
+    mapped = mmap.mmap(file.fileno(), 4096)
+mapped[0] = 1
+print("mapped", flush=True)
+sys.stdin.readline()
+mapped[0] = 2
+print("stored", flush=True)
+sys.stdin.readline()
 """
 
 
@@ -346,6 +394,12 @@ class TrustsNames(Finder):
         pass
 
 
+class TrustsNamesOfMappings(Finder):
+    def _distrust_mapped(self, mapped: Any) -> None:
+        mapped.inodes.clear()
+        super()._distrust_mapped(mapped)
+
+
 class AsksNobody(Writers):
     def nominate(self, *_: Any) -> Nominated:
         return Nominated()
@@ -384,10 +438,15 @@ BROKEN: list[tuple[str, tuple[type, ...]]] = [
     ("test_a_write_under_a_name_that_is_gone", (TrustsNames,)),
     ("test_a_store_to_a_mapped_page_that_is_dirty_already", (AsksNobody,)),
     ("test_a_store_before_its_process_dies", (ForgetsTheDead, TrustsCloses)),
+    ("test_a_store_by_a_process_with_mounts_of_its_own", (TrustsNamesOfMappings,)),
 ]
 
 
-MAPPED = ("test_a_store_to_a_mapped_page_that_is_dirty_already", "test_a_store_before_its_process_dies")
+MAPPED = (
+    "test_a_store_to_a_mapped_page_that_is_dirty_already",
+    "test_a_store_before_its_process_dies",
+    "test_a_store_by_a_process_with_mounts_of_its_own",
+)
 MEMORY = Path("/dev/shm")
 TMPFS = 0x01021994
 

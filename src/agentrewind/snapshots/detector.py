@@ -28,9 +28,7 @@ class Nominated:
     forced: set[str] = field(default_factory=set)
     """Files whose bytes may differ although their signature doesn't."""
     inodes: set[tuple[int, int]] = field(default_factory=set)
-    """Files of which only the inode is known, whose bytes may differ although their signature doesn't."""
-    links: set[tuple[int, int]] = field(default_factory=set)
-    """As `inodes`, if they have several links."""
+    """Files whose bytes may differ although their signature doesn't, under whatever names they are here."""
     created: set[str] = field(default_factory=set)
     """Names given to files otherwise than by making one, writing and closing it: perhaps by linking."""
     moved_in: bool = False

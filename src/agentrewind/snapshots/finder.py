@@ -17,6 +17,7 @@ from agentrewind.snapshots.looking import Look
 from agentrewind.snapshots.manifests import below
 from agentrewind.snapshots.reading import inode_of
 from agentrewind.snapshots.scan import Pry, Scan, Seen
+from agentrewind.snapshots.whereabouts import Whereabouts
 from agentrewind.snapshots.writers import Writers, held
 
 if TYPE_CHECKING:
@@ -87,8 +88,7 @@ class Finder:
     _writers: Writers = field(default_factory=Writers)
     _suspects: set[str] = field(default_factory=set)
     """Files that somebody holds open for writing under a name that is gone: compared each time."""
-    _nameless: set[tuple[int, int]] = field(default_factory=set)
-    """Mapped files without a known name: looked for in vain, so that they need not be looked for each time."""
+    _whereabouts: Whereabouts = field(default_factory=Whereabouts)
 
     def look(self, ground: Ground, sink: Sink, *, keeps: bool, pry: Pry | None = None) -> None:
         """Bring `seen` up to date; contents go to `sink`.
@@ -121,12 +121,10 @@ class Finder:
     def _distrust_mapped(self, mapped: Nominated) -> None:
         seen = self.seen
         seen.racy |= mapped.forced & seen.entries.keys()
-        for inode in mapped.links & seen.links.keys():
+        for inode in mapped.inodes & seen.links.keys():
             seen.racy.update(seen.links[inode][1])
-        if unsearched := mapped.inodes - self._nameless:
-            found = {path: inode_of(sig) for path, sig in seen.signatures.items() if inode_of(sig) in unsearched}
-            seen.racy.update(found)
-            self._nameless |= unsearched - set(found.values())
+        as_named = {inode_of(seen.signatures[path]) for path in mapped.forced & seen.signatures.keys()}
+        seen.racy |= self._whereabouts.find(mapped.inodes - as_named, seen.signatures)
 
     def _look(self, ground: Ground, found: Nominated, sink: Sink, pry: Pry | None) -> Nominated | Unknown:
         self.seen.racy |= found.forced & self.seen.entries.keys()
@@ -173,8 +171,8 @@ class Finder:
                 del entries[path]
             if sig is not None:
                 seen.signatures[path] = sig
-                if self._nameless:
-                    self._nameless.discard(inode_of(sig))
+                if self._whereabouts:
+                    self._whereabouts.named(inode_of(sig), path)
             else:
                 seen.signatures.pop(path, None)
             if old != new:
@@ -195,7 +193,7 @@ class Finder:
     def _replace(self, fresh: Seen) -> None:
         step = manifests.difference(self.seen.entries, fresh.entries)
         self.seen = fresh
-        self._nameless.clear()
+        self._whereabouts.clear()
         for path, old, new in step:
             self._moved(path, old, new)
 

@@ -10,36 +10,18 @@ Processes of other users can't be asked, unless we are root.
 
 from __future__ import annotations
 
-import ctypes
-import errno
-import fcntl
 import os
-import re
 import stat
-import struct
 import time
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from agentrewind.snapshots.detector import Nominated
+from agentrewind.snapshots.mappings import Question
 from agentrewind.snapshots.processes import NO_MARK, Processes, is_kernel_thread
 
-_DELETED = " (deleted)"
-_LINE = re.compile(rb"^[0-9a-f-]+ ...s [0-9a-f]+ ([0-9a-f]+):([0-9a-f]+) (\d+) +(.+)$", re.MULTILINE)
-_QUERY = struct.Struct("<9Q4I2Q")
-_QUERY_NUMBER = 3 << 30 | _QUERY.size << 16 | ord("f") << 8 | 17
-"""`PROCMAP_QUERY` of Linux 6.11: the next mapping of a kind, without the text of all the others."""
-_SHARED_FILE_AT_OR_BEHIND = 0x08 | 0x20 | 0x10
-_END, _INODE, _MAJOR, _MINOR = 4, 8, 9, 10
-_LONGEST_NAME = 1 << 14
-
-
-class Mapping(NamedTuple):
-    """A file that is mapped shared."""
-
-    device: tuple[int, int]
-    inode: int
-    name: str
+if TYPE_CHECKING:
+    from agentrewind.snapshots.mappings import Mapping
 
 
 @dataclass(slots=True)
@@ -60,7 +42,7 @@ class Writers:
         self._there = Processes()
         self._processes: dict[int, _Process] = {}
         self._pending = Nominated()
-        self._question = _Question()
+        self._question = Question()
 
     def nominate(self, root: int, device: tuple[int, int]) -> Nominated:
         """Files below the directory `root`, on the file system `device`, whose bytes may have changed unnoticed since
@@ -95,7 +77,6 @@ class Writers:
         if process.mapped is not None:
             self._pending.forced |= process.mapped.forced
             self._pending.inodes |= process.mapped.inodes
-            self._pending.links |= process.mapped.links
 
     def _ask(self, number: int, process: _Process, prefix: str, device: tuple[int, int], st_dev: int) -> None:
         mappings = self._question.shared_mappings(number)
@@ -110,9 +91,7 @@ def _nominated(mappings: list[Mapping], prefix: str, st_dev: int) -> Nominated:
     for mapping in mappings:
         if mapping.name.startswith(prefix):
             found.forced.add(mapping.name[len(prefix) :])
-        found.links.add((st_dev, mapping.inode))
-        if mapping.name.endswith(_DELETED):
-            found.inodes.add((st_dev, mapping.inode))
+        found.inodes.add((st_dev, mapping.inode))
     return found
 
 
@@ -143,54 +122,3 @@ def _processor_time(number: int) -> int:
         return time.clock_gettime_ns((~number << 3) | 2)
     except OSError:
         return -time.monotonic_ns()
-
-
-class _Question:
-    """What a process maps shared, asked with a buffer that is used again."""
-
-    def __init__(self) -> None:
-        self._name = ctypes.create_string_buffer(_LONGEST_NAME)
-        self._query = bytearray(_QUERY.size)
-        self._empty = (0,) * 8 + (_LONGEST_NAME, 0, ctypes.addressof(self._name), 0)
-
-    def shared_mappings(self, number: int) -> list[Mapping] | None:
-        """None where it has no memory: it is the kernel's own, or dead. Nothing where it may not be asked."""
-        try:
-            fd = os.open(f"/proc/{number}/maps", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return []
-        try:
-            return self._asked(fd)
-        except OSError as error:
-            if error.errno in (errno.ENOTTY, errno.EINVAL):
-                return _read(fd)
-            return None if error.errno == errno.ESRCH else []
-        finally:
-            os.close(fd)
-
-    def _asked(self, fd: int) -> list[Mapping]:
-        """Raises: OSError: `ENOTTY` where the kernel is older; `ESRCH` where there is no memory (any more)."""
-        found: list[Mapping] = []
-        query, at = self._query, 0
-        while True:
-            _QUERY.pack_into(query, 0, _QUERY.size, _SHARED_FILE_AT_OR_BEHIND, at, *self._empty)
-            try:
-                fcntl.ioctl(fd, _QUERY_NUMBER, query)
-            except FileNotFoundError:
-                return found
-            answer = _QUERY.unpack(query)
-            found.append(Mapping((answer[_MAJOR], answer[_MINOR]), answer[_INODE], os.fsdecode(self._name.value)))
-            at = answer[_END]
-
-
-def _read(fd: int) -> list[Mapping]:
-    parts = []
-    try:
-        while data := os.read(fd, 1 << 20):
-            parts.append(data)
-    except OSError:
-        return []
-    return [
-        Mapping((int(major, 16), int(minor, 16)), int(inode), os.fsdecode(name.replace(b"\\012", b"\n")))
-        for major, minor, inode, name in _LINE.findall(b"".join(parts))
-    ]

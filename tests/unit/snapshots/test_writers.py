@@ -9,11 +9,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentrewind.snapshots import processes, writers
 from agentrewind.snapshots.processes import Processes, is_kernel_thread
+from agentrewind.snapshots.reading import SIGNATURE
+from agentrewind.snapshots.whereabouts import Whereabouts
 from agentrewind.snapshots.writers import Writers
 
 
@@ -73,7 +76,7 @@ def test_the_kernels_own_is_asked_once_and_another_under_its_number_again(
     monkeypatch.setattr(Processes, "read", lambda _: dict(marks))
     monkeypatch.setattr(writers, "_processor_time", lambda _: next(clock))
     monkeypatch.setattr(writers, "is_kernel_thread", lambda _: kernel)
-    monkeypatch.setattr(writers._Question, "shared_mappings", lambda _, number: asked.append(number))
+    monkeypatch.setattr(writers.Question, "shared_mappings", lambda _, number: asked.append(number))
     found = Writers()
     root = os.open(tmp_path, os.O_RDONLY)
     for _ in range(3):
@@ -91,7 +94,7 @@ def test_what_nobody_could_mark_is_asked_each_time(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(Processes, "read", lambda _: {7: 1})
     monkeypatch.setattr(writers, "_processor_time", lambda _: next(clock))
     monkeypatch.setattr(writers, "is_kernel_thread", lambda _: True)
-    monkeypatch.setattr(writers._Question, "shared_mappings", lambda _, number: asked.append(number))
+    monkeypatch.setattr(writers.Question, "shared_mappings", lambda _, number: asked.append(number))
     found = Writers()
     root = os.open(tmp_path, os.O_RDONLY)
     found.nominate(root, (0, 0))
@@ -113,3 +116,32 @@ def test_a_file_that_this_process_maps_is_named_each_time(tmp_path: Path) -> Non
     found.settled()
     assert not found.nominate(root, device_of(path)).forced
     os.close(root)
+
+
+def test_what_was_looked_for_is_remembered_until_a_name_has_it() -> None:
+    looked = 0
+
+    class Counted(dict[str, bytes]):
+        def items(self) -> Any:
+            nonlocal looked
+            looked += 1
+            return super().items()
+
+    there = Counted(a=_signature(1), b=_signature(2), c=_signature(2))
+    found = Whereabouts()
+    for _ in range(2):
+        assert found.find({(0, 2), (0, 9)}, there) == {"b", "c"}
+        found.named((0, 2), "b")
+    assert looked == 1
+    there["d"] = _signature(9)
+    found.named((0, 9), "d")
+    assert found.find({(0, 9)}, there) == {"d"}
+    del there["c"]
+    assert found.find({(0, 2), (0, 9)}, there) == {"b", "d"}
+    assert looked == 3
+    there["b"] = _signature(3)
+    assert found.find({(0, 2)}, there) == set()
+
+
+def _signature(inode: int) -> bytes:
+    return SIGNATURE.pack(0, inode, *(0,) * (len(SIGNATURE.unpack(bytes(SIGNATURE.size))) - 2))
