@@ -240,6 +240,7 @@ class SidedWorld(WorkspaceWorld):
         try:
             moved = self._side.restore(side, accept_incomplete=True)
             reach(_SIDE_DONE)
+            before = self._saved_with(present, moved.live or before)
         except RestoreInterrupted:
             raise
         except AgentRewindError:
@@ -254,6 +255,12 @@ class SidedWorld(WorkspaceWorld):
             raise
         clear_intent(self.beside)
         return self._finished(self._both(report, moved), present, before)
+
+    def _saved_with(self, present: SnapshotId, before: SnapshotId | None) -> SnapshotId | None:
+        """The side as its restore saved it first: later than we did, and also what only a restore makes readable."""
+        if before is not None and before != self._links.get(present):
+            self._links.add(present, before)
+        return before
 
     def _back(self, before: SnapshotId | None, error: AgentRewindError) -> None:
         """The workspace was not touched, so the side must be what it was."""

@@ -74,6 +74,25 @@ def test_the_way_back_from_a_restore_is_for_both(world, root, beside):
     assert (beside / "tmp" / "x").read_text() == "x"
 
 
+def test_what_is_written_beside_while_a_restore_begins_is_on_the_way_back_too(world, root, beside, monkeypatch):
+    first = world.snapshot()
+    (root / "a").write_text("two\n")
+    (beside / "tmp" / "x").write_text("x")
+    restore = world._side.restore
+
+    def late(*given, **more):
+        (beside / "tmp" / "x").write_text("written late")
+        return restore(*given, **more)
+
+    monkeypatch.setattr(world._side, "restore", late)
+    live = world.restore(first.id).live
+    monkeypatch.undo()
+    assert not (beside / "tmp" / "x").exists()
+    world.restore(live)
+    assert (beside / "tmp" / "x").read_text() == "written late"
+    assert (root / "a").read_text() == "two\n"
+
+
 def test_a_dry_run_names_both_and_touches_neither(world, root, beside):
     first = world.snapshot()
     (root / "b").write_text("b")
