@@ -28,7 +28,7 @@ from agentrewind.compose.places import workspace_path
 from agentrewind.compose.worlds import open_world
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentRewindError, SnapshotNotFound, StorageFull, StoreError, UsageError
-from agentrewind.core.records import RunStarted
+from agentrewind.core.records import Event, NodeBegan, NodeEnded, RunStarted
 from agentrewind.core.redact import Redactor
 from agentrewind.core.world import Gap, Snapshot, SnapshotId
 from agentrewind.journal import format as fmt
@@ -339,18 +339,18 @@ class _Import:
         except AgentRewindError as error:
             raise BundleRefused(f"its journal is damaged: {error}".rstrip(".")) from error
         started = log.tree.started
-        if started is None or started.run_id != self.run_id or log.warnings:
+        if started is None or started is not log.events[0] or started.run_id != self.run_id or log.warnings:
             raise BundleRefused("its journal is cut off, or that of another run")
-        here = replace(started, workspace=str(self.root), settings={})
-        self._write_header(here)
+        self._rewrite(log, replace(started, workspace=str(self.root), settings={}))
         return log
 
-    def _write_header(self, header: RunStarted) -> None:
+    def _rewrite(self, log: RunLog, header: RunStarted) -> None:
+        """The journal as it is to be here, with nothing in it that would ever be run."""
+        numbers = {name: place.number for name, place in log.contents.items()}
         path, fresh = self.part / fmt.JOURNAL, self.part / (fmt.JOURNAL + ".new")
-        with open(path, "rb") as old, open(fresh, "xb", opener=_private) as new:
-            old.readline()
-            new.write(fmt.encode_event(0, header, lambda _: 0))
-            shutil.copyfileobj(old, new, 1 << 20)
+        with open(fresh, "xb", opener=_private) as new:
+            lines = enumerate((header, *log.events[1:]))
+            new.writelines(fmt.encode_event(number, _harmless(event), numbers.__getitem__) for number, event in lines)
         fresh.rename(path)
 
     def _snapshots(self, members: Iterator[Member], log: RunLog) -> SnapshotId | None:
@@ -410,6 +410,13 @@ class _Import:
                     raise
         except SnapshotNotFound as error:
             raise StoreError(str(error)) from error
+
+
+def _harmless(event: Event) -> Event:
+    """Without the commands that would take its effects back: whoever made the bundle has chosen them."""
+    if isinstance(event, NodeBegan | NodeEnded) and any(effect.undo for effect in event.effects):
+        return replace(event, effects=tuple(replace(effect, undo="") for effect in event.effects))
+    return event
 
 
 def _private(path: str, flags: int) -> int:

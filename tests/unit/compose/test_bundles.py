@@ -7,22 +7,26 @@ import json
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agentrewind.compose.bundles import export_bundle, import_bundle
+from agentrewind.compose.bundles import _event_lines, export_bundle, import_bundle
 from agentrewind.compose.home import Home
 from agentrewind.compose.members import NotMembers, Writing, reading
 from agentrewind.compose.pricing import Priced
 from agentrewind.compose.recording import created, header
 from agentrewind.compose.runs import Run, verify_snapshots
 from agentrewind.compose.worlds import open_world
+from agentrewind.core.effects import Effect
 from agentrewind.core.errors import AgentRewindError, UsageError
+from agentrewind.core.records import NodeBegan
 from agentrewind.core.redact import Redactor
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.engine.session import Session
 from agentrewind.journal.check import check
+from agentrewind.journal.reader import read_run
 from agentrewind.snapshots.portable import BundleRefused
 from tests.trees import describe, differences
 from tests.unit.engine.wire import Harness, Provider, answer
@@ -378,3 +382,21 @@ def test_a_second_import_to_one_directory_leaves_the_first_alone(sound: Path, tm
     assert count == done.snapshots
     assert problems == []
     assert (at / "a.txt").exists()
+
+
+def test_a_command_that_a_bundle_brings_for_taking_an_effect_back_is_never_run(made, tmp_path: Path) -> None:
+    home, run = made
+    log, ran = read_run(home.run_dir(run.id)), tmp_path / "ran"
+    effect = Effect("external", "a push", undo=f"touch {ran}")
+    events = tuple(
+        replace(event, effects=(effect,)) if isinstance(event, NodeBegan) and event.kind == "tool" else event
+        for event in log.events
+    )
+    lines = b"".join(_event_lines(replace(log, events=events)))
+    bundle(made, tmp_path / "sound")
+    hostile = rewritten(tmp_path / "sound", tmp_path / "hostile", replaced("journal.jsonl", lambda _: lines))
+    there = Home(tmp_path / "there")
+    again = Run(there, import_bundle(there, hostile, tmp_path / "w2").run_id)
+    assert "a push" in {effect.what for node in again.records() for effect in node.effects}
+    again.rewind("rec_000001", "back to the beginning")
+    assert not ran.exists()
