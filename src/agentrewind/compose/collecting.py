@@ -242,8 +242,8 @@ def remove_run(home: Home, run_id: str) -> None:
         hidden = run_dir.with_name(_HIDDEN + run_id)
         os.rename(run_dir, hidden)
         reach(_RUN_HIDDEN)
-        shutil.rmtree(hidden)
         forget(home, run_id)
+        shutil.rmtree(hidden)
         reach(_RUN_REMOVED)
     finally:
         lease.release()
@@ -252,12 +252,12 @@ def remove_run(home: Home, run_id: str) -> None:
 def remove_leftovers(home: Home) -> None:
     """Runs whose removal was cut off, and those whose import was, a day ago or earlier."""
     for path in home.runs.glob(f"{_HIDDEN}*"):
+        forget(home, path.name.removeprefix(_HIDDEN))  # first: the name of the run is all that tells of its sandbox
         shutil.rmtree(path, ignore_errors=True)
     for path in home.runs.glob(f"{IMPORTING}*"):
         with suppress(OSError):
             if time.time_ns() - path.stat().st_mtime_ns > _DAY_NS:
                 shutil.rmtree(path, ignore_errors=True)
-        forget(home, path.name.removeprefix(_HIDDEN))
 
 
 @dataclass(frozen=True, slots=True)
