@@ -146,6 +146,7 @@ def events(response: Json) -> Iterator[Json]:
         empty: dict[str, Json] = {
             "text": {"text": ""},
             "thinking": {"thinking": "", "signature": ""},
+            "redacted_thinking": {},
             "tool_use": {"input": {}},
         }
         opened = {**block, **empty[block["type"]]}
