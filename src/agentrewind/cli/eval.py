@@ -38,6 +38,12 @@ def _listed(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str
 @click.option("--split", type=click.Choice(("test", "train")), default="test", show_default=True)
 @click.option("--style", type=click.Choice(("full", "compact")), default="full", show_default=True)
 @click.option("--base-url", default="", help="Where a policy that is a model is asked; the key: OPENAI_API_KEY.")
+@click.option(
+    "--alfworld-data",
+    envvar="ALFWORLD_DATA",
+    type=click.Path(path_type=Path),
+    help="The games of ALFWorld, for alfworld.",
+)
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes, for programs that play.")
 @click.option(
     "--out", "directory", type=click.Path(path_type=Path), help="Keep every trial's score and the plots here."
@@ -53,19 +59,20 @@ def command(  # noqa: PLR0917
     split: str,
     style: str,
     base_url: str,
+    alfworld_data: Path | None,
     jobs: int,
     directory: Path | None,
     as_object: bool,
 ) -> None:
     """Play environments with a policy, and say how often it solves them.
 
-    --env takes minesweeper[:SIZE[:MINES]] and sokoban[:SIZE[:BOXES]]; --method zero-shot, react, reflexion, ga-rollback
-    and retrospective; --policy perfect, noisy:RATE, random, or a model's name. P@1 plays without a way back, T@1 with
-    ways back that the policy asks for, T@3 with up to three attempts; each has 60 calls a trial.
+    --env takes minesweeper[:SIZE[:MINES]], sokoban[:SIZE[:BOXES]] and alfworld[:SPLIT]; --method zero-shot, react,
+    reflexion, ga-rollback and retrospective; --policy perfect, noisy:RATE, random, or a model's name. P@1 plays without
+    a way back, T@1 with ways back that the policy asks for, T@3 with up to three attempts; each has 60 calls a trial.
     """
     plan = Plan(
         environments, methods, policies, protocols, _seeds(seeds), instances,
-        "compact" if style == "compact" else "full", split, base_url=base_url,
+        "compact" if style == "compact" else "full", split, base_url=base_url, alfworld=alfworld_data,
     )  # fmt: skip
     if directory is not None and directory.exists() and any(directory.iterdir()):
         raise UsageError(f"{directory} isn't empty. Nothing was played; give a new directory.")
@@ -88,7 +95,7 @@ def _seeds(texts: Sequence[str]) -> tuple[int, ...]:
 
 def _facts(plan: Plan, scores: Sequence[Score]) -> Json:
     return {
-        "plan": {name: value for name, value in to_plain(plan).items() if name != "base_url"},
+        "plan": {name: value for name, value in to_plain(plan).items() if name not in {"base_url", "alfworld"}},
         "cells": [to_plain(item) for item in summaries(scores)],
         "equal_weight": [to_plain(item) for item in across(scores)],
         "gains": [

@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from agentrewind.core.errors import UsageError
 from agentrewind.learn.endpoint import Endpoint, Sampling
@@ -40,12 +41,14 @@ class Plan:
     split: str = "test"
     rules: Rules = field(default_factory=Rules)
     base_url: str = ""
+    alfworld: Path | None = None
+    """Where the games of ALFWorld are."""
     sampling: Sampling = field(default_factory=Sampling)
 
     def check(self) -> None:
         """Raises: UsageError: something in it isn't there. Nothing has been played."""
         for spec in self.environments:
-            suite(spec, 1, self.split)
+            suite(spec, 1, self.split, self.alfworld)
         for name in self.methods:
             method_of(name)
         for name in self.protocols:
@@ -116,8 +119,9 @@ def _mapped(jobs: int) -> Iterator[Callable[..., Iterator[list[Score]]]]:
 def played(part: Part, keep: Kept = _unkept) -> list[Score]:
     """The scores of one part; `keep` is given each archive too."""
     cell, plan = part.cell, part.plan
-    chosen = suite(cell.environment, plan.instances, plan.split)
+    chosen = suite(cell.environment, plan.instances, plan.split, plan.alfworld)
     rules, method = protocol(cell.protocol, plan.rules), method_of(cell.method)
+    rules = replace(rules, restores_allowance=rules.restores_allowance and chosen.restores_allowance)
     worlds = [make(rules, plan.style, method) for make in chosen.worlds]
     with _policy(part, chosen) as answer:
         trials = play_together([trial(world, rules, method) for world in worlds], answer)
@@ -142,7 +146,7 @@ def _policy(part: Part, chosen: Suite) -> Iterator[Batch]:
 
     def answer(asked: Sequence[tuple[int, Request]]) -> list[Output]:
         for number, _ in asked:
-            policies.setdefault(number, _program(name, chosen.solver(), f"{part.seed}/{number}"))
+            policies.setdefault(number, _program(name, chosen.solver_of(number), f"{part.seed}/{number}"))
         return [policies[number](request) for number, request in asked]
 
     yield answer

@@ -82,7 +82,7 @@ class _Run:
     def view(self) -> View:
         point, rules = self.points[-1], self.rules
         targets = tuple(range(self.k)) if self.may_ask else ()
-        commands = tuple(map(self.world.write, self.environment.actions()))
+        commands = tuple(map(self.world.write, self.world.offered()))
         return View(
             point.observation, self.k, targets, len(self.calls), rules.calls, point.spent, rules.allowance, commands
         )

@@ -1,23 +1,28 @@
-"""Which instances an evaluation plays: `sokoban`, `sokoban:7:3`, `minesweeper:6:8`."""
+"""Which instances an evaluation plays: `sokoban`, `sokoban:7:3`, `minesweeper:6:8`, `alfworld:valid_seen`."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from agentrewind.core.errors import UsageError
+from agentrewind.environments.alfworld import files
+from agentrewind.environments.alfworld.game import AlfWorld
 from agentrewind.environments.minesweeper import instances as boards
 from agentrewind.environments.minesweeper.game import MineSweeper
 from agentrewind.environments.sokoban import instances as rooms
 from agentrewind.environments.sokoban.game import Sokoban
 from agentrewind.learn.methods import Method
 from agentrewind.learn.rules import Rules
+from agentrewind.learn.solvers.alfworld import Walkthrough
 from agentrewind.learn.solvers.minesweeper import Safest
 from agentrewind.learn.solvers.policies import Solver
 from agentrewind.learn.solvers.sokoban import Shortest
-from agentrewind.learn.worlds import Style, World, minesweeper, sokoban
+from agentrewind.learn.worlds import Style, World, alfworld, minesweeper, sokoban
 
 
 class Made(Protocol):
@@ -31,14 +36,24 @@ class Suite:
     name: str
     worlds: tuple[Made, ...]
     solver: Callable[[], Solver]
+    """One that can play any of them; where there is none, one that plays the first."""
+    solvers: tuple[Callable[[], Solver], ...] = ()
+    """For each instance its own, where a solver has to know the instance."""
+    restores_allowance: bool = True
+    """False: the allowance of a path begins anew after a way back (retrospective.md, section 1)."""
+
+    def solver_of(self, number: int) -> Solver:
+        return self.solvers[number]() if self.solvers else self.solver()
 
 
-def suite(spec: str, count: int, split: str = "test") -> Suite:
-    """The first `count` instances that a specification names.
+def suite(spec: str, count: int, split: str = "test", data: Path | None = None) -> Suite:
+    """The first `count` instances that a specification names; `data` is where the games of ALFWorld are.
 
     Raises:
         UsageError: there is no such environment, or it has no such size.
     """
+    if spec.strip().lower().partition(":")[0] == "alfworld":
+        return _alfworld(spec.strip().lower(), count, split, data)
     name, *numbers = spec.strip().lower().split(":")
     if name not in _KINDS or len(numbers) > 2 or not all(number.isdigit() for number in numbers):  # noqa: PLR2004
         raise UsageError(f"{spec!r} names no environment; there are {_KNOWN}.")
@@ -78,5 +93,29 @@ def _minesweeper(size: int = 6, mines: int = 3, *, count: int, split: str) -> Su
     return Suite(name, tuple(itertools.starmap(made, enumerate(drawn))), lambda: Safest(mines))
 
 
+def _alfworld(spec: str, count: int, split: str, data: Path | None) -> Suite:
+    _, _, part = spec.partition(":")
+    if data is None:
+        raise UsageError(
+            f"{spec} needs the games of ALFWorld: name their directory by --alfworld-data or ALFWORLD_DATA."
+        )
+    directory = files.directory_of(part or {"test": "valid_unseen"}.get(split, split), data)
+    found = list(itertools.islice(files.games(directory), count))
+    if not found:
+        raise UsageError(f"There is no {files.FILE} below {directory}.")
+    read = [files.read(path) for path in found]
+    tasks = [f"alfworld/{directory.name}/{path.parent.relative_to(directory)}" for path in found]
+
+    def made(task: str, game: files.Game) -> Made:
+        def make(rules: Rules, style: Style, method: Method) -> World:
+            return alfworld(task, AlfWorld(game), rules, style, method)
+
+        return make
+
+    solvers = tuple(functools.partial(Walkthrough, game) for game in read)
+    worlds = tuple(map(made, tasks, read))
+    return Suite(f"alfworld:{directory.name}", worlds, solvers[0], solvers, restores_allowance=False)
+
+
 _KINDS: dict[str, Callable[..., Suite]] = {"sokoban": _sokoban, "minesweeper": _minesweeper}
-_KNOWN = "minesweeper[:SIZE[:MINES]] and sokoban[:SIZE[:BOXES]]"
+_KNOWN = "minesweeper[:SIZE[:MINES]], sokoban[:SIZE[:BOXES]] and alfworld[:SPLIT]"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from agentrewind.core.codec import Json
 from agentrewind.core.environment import Environment
+from agentrewind.environments.alfworld.game import AlfWorld
 from agentrewind.environments.minesweeper.game import MineSweeper
 from agentrewind.environments.sokoban.game import TURN, Sokoban
 from agentrewind.environments.sokoban.room import MOVES
-from agentrewind.learn.contexts import Conversation, RestoresThePrefix, Wording
+from agentrewind.learn.contexts import BuildsAnew, Conversation, RestoresThePrefix, Wording
 from agentrewind.learn.methods import RETROSPECTIVE, Method
+from agentrewind.learn.prompts.alfworld import AlfWorldWords
 from agentrewind.learn.prompts.minesweeper import MineSweeperWords
 from agentrewind.learn.prompts.sokoban import SokobanWords
 from agentrewind.learn.rules import Rules
@@ -36,6 +38,11 @@ class World:
     """An action as JSON: its identity in a history."""
     converse: Callable[[Wording], Conversation]
     fenced: bool = False
+    offers: Callable[[], Sequence[Any]] | None = None
+    """What may be done, where that is more than what changes the state: looking about, examining."""
+
+    def offered(self) -> Sequence[Any]:
+        return self.environment.actions() if self.offers is None else self.offers()
 
 
 def minesweeper(
@@ -47,6 +54,17 @@ def minesweeper(
 
 def sokoban(task: str, game: Sokoban, rules: Rules, style: Style = "full", method: Method = RETROSPECTIVE) -> World:
     return World(task, game, SokobanWords(rules, style, method.answer), _turn, ", ".join, list, RestoresThePrefix)
+
+
+def alfworld(task: str, game: AlfWorld, rules: Rules, style: Style = "full", method: Method = RETROSPECTIVE) -> World:
+    words = AlfWorldWords(game.game.task, rules, style, method.answer)
+    return World(task, game, words, _command, str, str, BuildsAnew, fenced=True, offers=game.admissible)
+
+
+def _command(text: str) -> str | None:
+    """One line, its spaces and letters as the games have them; which commands there are the game knows."""
+    command = " ".join(text.lower().strip("`'\"> .\n").split())
+    return command or None
 
 
 def _cell(text: str) -> tuple[int, int] | None:
