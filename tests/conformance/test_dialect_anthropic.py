@@ -156,6 +156,5 @@ def test_a_broken_dialect_is_caught_by_the_check_meant_for_it(mutant, check, arg
         getattr(Subject(mutant()), check)(**arguments)
 
 
-def test_the_list_of_volatile_fields_has_a_version():
-    assert anthropic_messages.VOLATILE_VERSION == 2
+def test_the_id_of_a_call_says_which_it_is():
     assert "tool_use_id" not in anthropic_messages.VOLATILE

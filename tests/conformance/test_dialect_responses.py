@@ -156,6 +156,5 @@ def test_a_plain_answer_may_be_cut_to_its_text():
     assert [item["type"] for item in left["output"]] == ["reasoning", "message"]
 
 
-def test_the_list_of_volatile_fields_has_a_version():
-    assert openai_responses.VOLATILE_VERSION == 1
+def test_the_id_of_a_call_says_which_it_is():
     assert "call_id" not in openai_responses.VOLATILE

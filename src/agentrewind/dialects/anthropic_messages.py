@@ -18,9 +18,6 @@ from agentrewind.core.tools import ToolSpec
 from agentrewind.dialects import answers, message_events, requests, sse
 from agentrewind.dialects.base import MemoryRole, Reply, ToolCall, ToolResult, listed
 
-VOLATILE_VERSION = 2
-"""Grows when `VOLATILE` or the normal form of `canonical` changes; journals of another version don't compare."""
-
 VOLATILE = frozenset({"cache_control", "caller", "citations", "parsed_output"})
 """Fields of a block that don't say which it is. Those of a message are its role and content; nothing else counts."""
 

@@ -18,9 +18,6 @@ from agentrewind.core.tools import ToolSpec
 from agentrewind.dialects import answers, requests, response_events, sse
 from agentrewind.dialects.base import MemoryRole, Reply, ToolCall, ToolResult, listed
 
-VOLATILE_VERSION = 1
-"""Grows when `VOLATILE` or the normal form of `canonical` changes; journals of another version don't compare."""
-
 VOLATILE = frozenset(
     {
         "annotations",
