@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -62,6 +63,24 @@ class ReadsAFile(Remembers):
         message = super().ask(messages)
         with (self.job.workspace.parent / "read").open("ab") as file:
             file.write(os.read(self.lines, 5))
+        return message
+
+
+class HoldsAConnection(Remembers):
+    """What a read of its connection comes to after each answer goes to `../connection`."""
+
+    def begins(self):
+        self.near, self.far = socket.socketpair()
+        self.near.settimeout(0.05)
+
+    def ask(self, messages):
+        message = super().ask(messages)
+        try:
+            found = "closed" if self.near.recv(1) == b"" else "read"
+        except TimeoutError:
+            found = "open"
+        with (self.job.workspace.parent / "connection").open("a") as file:
+            file.write(f"{found}\n")
         return message
 
 

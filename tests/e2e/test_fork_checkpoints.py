@@ -111,8 +111,9 @@ def test_nested_rewinds_and_a_second_one_to_the_same_checkpoint(tmp_path):
     assert played.error is None
     assert played.tree.warnings == plain.tree.warnings == []
     assert played.requests == plain.requests, "the model sees the same in both"
-    moves = [move.target for move in played.tree.moves if isinstance(move, Rewound)]
-    assert moves == ["rec_000003", "rec_000006", "rec_000003"]
+    moves = [move for move in played.tree.moves if isinstance(move, Rewound)]
+    assert [move.ended_processes for move in moves] == [(), (), ()], "copies count as left running"
+    assert [move.target for move in moves] == ["rec_000003", "rec_000006", "rec_000003"]
     assert played.starts == 1
     assert plain.starts == 4
     held = [tuple(line[1:]) for line in lines(tmp_path / "forked" / "held")]
@@ -162,6 +163,12 @@ def test_the_generator_of_random_numbers_and_the_place_in_an_open_file_are_those
     assert (tmp_path / "file" / "read").read_text().split() == ["1000", "1001", "1001", "1002"]
 
 
+def test_a_woken_copy_finds_its_connections_closed_by_the_other_side(tmp_path):
+    played, _ = forking(forking_agents.HoldsAConnection, one_rewind, tmp_path)
+    went_back_once(played, starts=1)
+    assert (tmp_path / "connection").read_text().split() == ["open", "open", "closed", "closed"]
+
+
 def parked(base: Path) -> list[int]:
     """The processes that the one of the agent's first call isn't, children of this one that have its mark."""
     (run,) = (base / "home" / "runs").iterdir()
@@ -193,11 +200,6 @@ def test_a_copy_that_is_killed_after_it_was_woken_fails_the_run_as_any_process_o
     assert (tmp_path / "killed").exists()
     assert check(played.run_dir) == []
     assert nobody_left(tmp_path)
-
-
-def test_a_rewind_does_not_count_the_copies_as_left_running(tmp_path):
-    played, _ = forking(forking_agents.Remembers, three_rewinds, tmp_path)
-    assert [move.ended_processes for move in played.tree.moves if isinstance(move, Rewound)] == [(), (), ()]
 
 
 # --- by the command line ----------------------------------------------------------------------------------------------
