@@ -50,7 +50,7 @@ proxy-kills: $(VENV)/dev ## The proxy of a run with rewinds killed at random ins
 	AGENTREWIND_PROXY_KILLS=$${AGENTREWIND_PROXY_KILLS:-10} $(BIN)/python -m pytest -s -m slow --timeout 36000 tests/e2e/test_proxy_kills.py
 
 alfworld: $(VENV)/dev ## The native reader of ALFWorld's games beside the official engine (ALFWORLD_DATA, ALFWORLD_ENGINE)
-	$(BIN)/python benchmarks/alfworld.py
+	$(BIN)/python benchmarks/native_alfworld.py
 
 test-mini: ## The lane with the real mini-SWE-agent (downloads over 500 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m mini

@@ -140,14 +140,19 @@ def across(scores: Iterable[Score]) -> list[Summary]:
     return found
 
 
+BOUNDS = {"alfworld": (4, 7)}
+"""Short and medium end here (paper, appendix C.2); other environments are parted by thirds."""
+
+
 def by_length(scores: Iterable[Score]) -> dict[str, list[Score]]:
-    """The scores of one environment by thirds of its reference lengths; what has none stands apart."""
+    """The scores of one environment by its reference lengths, in `BOUNDS` or thirds; what has none stands apart."""
     found = list(scores)
     references = {item.task: item.reference for item in found}
     lengths = sorted(length for length in references.values() if length is not None)
     if not lengths:
         return {"no reference": found}
-    short, long = lengths[(len(lengths) - 1) // 3], lengths[2 * (len(lengths) - 1) // 3]
+    thirds = lengths[(len(lengths) - 1) // 3], lengths[2 * (len(lengths) - 1) // 3]
+    short, long = BOUNDS.get(found[0].environment.partition(":")[0], thirds)
 
     def third(item: Score) -> str:
         if item.reference is None:

@@ -3,6 +3,8 @@
 import itertools
 import json
 import os
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -235,3 +237,13 @@ def test_walkthroughs_of_real_games_win() -> None:
             assert command in environment.admissible()
             environment.step(command)
         assert environment.outcome == "solved"
+
+
+def test_the_official_engine_says_the_same() -> None:
+    """A sample; `make alfworld` takes all validation games."""
+    if not {"ALFWORLD_DATA", "ALFWORLD_ENGINE"} <= os.environ.keys():
+        pytest.skip("ALFWORLD_DATA and ALFWORLD_ENGINE name no games and no engine")
+    program = Path(__file__).parents[3] / "benchmarks" / "native_alfworld.py"
+    done = subprocess.run([sys.executable, program, "--games", "1"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 games" in done.stdout

@@ -103,3 +103,5 @@ def test_the_command_measures_alfworld(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "100.0" in done.output
     assert root not in done.output
+    assert "medium (to 7)" in done.output
+    assert "long (over 7)" in done.output

@@ -4,7 +4,7 @@ Observation, admissible commands (in order) and `won` are compared along walkthr
 engine, which plays in an environment of its own (see `alfworld_engine.py`). Ends with 1 where anything differs.
 
     make alfworld                                   # ALFWORLD_DATA, ALFWORLD_ENGINE: games, and the engine's python
-    python benchmarks/alfworld.py --traces FILE     # what the engine said before
+    python benchmarks/native_alfworld.py --traces FILE     # what the engine said before
 """
 
 from __future__ import annotations
