@@ -102,7 +102,7 @@ class AtRegression:
 
 def _same_step(one: Node, other: Node) -> bool:
     """Whether two calls led to the same action from the same files."""
-    if one.ended is None or other.ended is None:
+    if one.ended is None or other.ended is None or one.held:  # what was held back was not done
         return False
     return (one.began.snapshot, one.ended.action) == (other.began.snapshot, other.ended.action)
 

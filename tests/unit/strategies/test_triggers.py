@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from agentrewind.core.errors import UsageError
-from agentrewind.core.records import RewindRejected, Rewound, record_uid
+from agentrewind.core.records import (
+    FIRST_BRANCH,
+    MAIN_THREAD,
+    Gated,
+    NodeBegan,
+    NodeEnded,
+    RewindRejected,
+    Rewound,
+    record_uid,
+)
+from agentrewind.core.tree import RunTree
 from agentrewind.core.world import SnapshotId
 from agentrewind.strategies.triggers import triggers_named, wanted
 from agentrewind.testing.strategies import rejected
@@ -61,6 +71,26 @@ def test_the_same_wish_is_made_once() -> None:
     again = judged(("a", 2), ("b", 6), ("c", 4))
     again.apply(Rewound(again.next_branch(), again.head, record_uid(1), SnapshotId("live"), "other"))
     assert due(again, "regression") is None
+
+
+def acting(*, held: bool, calls: int):
+    """So many calls that do the same from the same files; the first may have been held back."""
+    tree = RunTree()
+    for number in range(1, calls + 1):
+        uid = record_uid(number)
+        state = SnapshotId("s")
+        tree.apply(NodeBegan(uid, "llm", tree.head, FIRST_BRANCH, MAIN_THREAD, f"sha256:{number}", state, number))
+        tree.apply(NodeEnded(uid, calls=("push(x)",), action="sha256:push"))
+        if held and number == 1:
+            tree.apply(Gated(uid, "told", "sha256:key", "c1", "Not run yet."))
+    return tree
+
+
+def test_a_held_call_that_comes_again_is_no_loop() -> None:
+    assert due(acting(held=False, calls=2), "loop")[0].target == "rec_000001"
+    assert due(acting(held=True, calls=2), "loop") is None
+    again, _ = due(acting(held=True, calls=3), "loop")
+    assert again.target == "rec_000002", "to before it was first done, not to before it was held back"
 
 
 def test_what_was_refused_is_not_asked_again() -> None:
