@@ -107,6 +107,7 @@ def here(tmp_path: Path) -> Iterator[Place]:
         "ANTHROPIC_API_KEY": KEY,
         "SCRATCH": str(tmp_path / "scratch"),
         "PYTHONWARNINGS": "error",
+        "PWD": str(workspace),  # as a shell has it there; a launcher that is a shell script sets it
     }
     made = Place(tmp_path, workspace, environ)
     yield made
