@@ -110,7 +110,7 @@ def test_a_run_that_is_alive_is_brought_back_and_its_agent_goes_on_without_knowi
         assert agent.returncode == 0, err
         assert model.refused == []
         last = model.last["messages"]
-    assert f"Brought back to before {target}" in told
+    assert f"Brought back to before {target}, by a person" in told
     assert "Done." in out + err
     assert differences(gated.before, gated.after) == []
     files = set(os.listdir(here.workspace))

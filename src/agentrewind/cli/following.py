@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agentrewind.cli.facts import run_facts
+from agentrewind.cli.moves import told_by
 from agentrewind.cli.screen import Glyphs, ProgressLine, err, glyphs, out, progress, sentence
 from agentrewind.cli.signals import ending_in_order
 from agentrewind.cli.summary import goes_on, going_on, headline, totals
@@ -86,7 +87,8 @@ def _line(event: Event, tree: RunTree, signs: Glyphs) -> Text | None:
         case Judged():
             return _verdict(event, signs)
         case Rewound():
-            text = f"{signs.back} back to before {event.target}, {plural(event.restored, 'path')} restored: "
+            where = f"{signs.back} back to before {event.target}{told_by(event)}"
+            text = f"{where}, {plural(event.restored, 'path')} restored: "
             return Text.assemble((text, "bold yellow"), one_line(event.note))
         case RewindRejected() | Warned() | Paused() | Unpaused():
             return Text(f"  ! {_remark(event)}", style="yellow")

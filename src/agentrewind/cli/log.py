@@ -8,6 +8,7 @@ from rich.text import Text
 
 from agentrewind.cli.columns import show_columns
 from agentrewind.cli.facts import tree_facts
+from agentrewind.cli.moves import told_by
 from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.screen import Glyphs, glyphs, out, sentence
 from agentrewind.cli.steps import Left, Row, Step, rows
@@ -78,10 +79,8 @@ def _left(row: Left, signs: Glyphs) -> Text:
         return Text(f"{signs.back} undo: back to where {move.target} had led", style="yellow")
     where = f"{signs.back} back to before {move.target}"
     kept = ", files kept" if move.keep_world else ""
-    by = {"agent": "", "person": ", by a person"}.get(move.by, f", by {printable(move.by)}")
-    chosen = f", chosen by {printable(move.selector)} in place of {move.asked}" if move.asked else ""
     blurred = ", context: degraded" if move.context == "degraded" else ""
-    return Text.assemble((where + kept + by + chosen + blurred, "yellow"), f": {one_line(move.note)}")
+    return Text.assemble((where + kept + told_by(move) + blurred, "yellow"), f": {one_line(move.note)}")
 
 
 def _did(step: Step, signs: Glyphs) -> Text:

@@ -8,6 +8,7 @@ import click
 
 from agentrewind.cli.drift import drift_option, of_run, told_if_interrupted
 from agentrewind.cli.facts import move_facts, report_facts
+from agentrewind.cli.moves import told_by
 from agentrewind.cli.options import confirm, dry_run_option, json_option, run_argument, yes_option
 from agentrewind.cli.reports import SHOWN, show_report, told
 from agentrewind.cli.screen import err, out, progress, sentence
@@ -191,7 +192,8 @@ def _tell_made(move: Rewound, *, as_object: bool) -> None:
     for process in move.ended_processes:
         sentence(f"  ended: {printable(process)}", out())
     sentence(
-        f"Brought back to before {move.target}: {plural(move.restored, 'path')} changed. The agent goes on from there.",
+        f"Brought back to before {move.target}{told_by(move)}: {plural(move.restored, 'path')} changed."
+        " The agent goes on from there.",
         out(),
     )
 
@@ -220,7 +222,7 @@ def _make(run: Run, wish: Wish, *, keep_drift: bool | None, yes: bool, as_object
         return
     _say_left(move)
     sentence(
-        f"Brought back to before {move.target}: {plural(move.restored, 'path')} changed; {goes_on(run, run.id)}."
-        f" `agentrewind undo {run.id}` takes it back.",
+        f"Brought back to before {move.target}{told_by(move)}: {plural(move.restored, 'path')} changed;"
+        f" {goes_on(run, run.id)}. `agentrewind undo {run.id}` takes it back.",
         out(),
     )
