@@ -8,6 +8,7 @@ from agentrewind.core.effects import Effect
 from agentrewind.core.records import CompensationBegan, CompensationEnded, Rewound
 from agentrewind.engine import compensation, offline
 from agentrewind.engine.effects import Effects
+from tests.unit.engine import test_fresh as fresh
 from tests.unit.engine.test_effects import HARNESSES, Harness, Rig, commit, do, say
 
 
@@ -91,3 +92,17 @@ def test_a_rewind_past_it_again_after_an_undo_runs_nothing(place):
 
 def test_a_secret_that_was_not_kept_is_not_run_as_a_command(place):
     assert "held a secret" in compensation.run_shell("curl -H [redacted key]", {}, str(place))
+
+
+def test_in_fresh_mode_it_runs_once_and_not_again_when_what_led_there_is_given_again(place):
+    run = fresh.Run()
+    run.session.effects = Effects(undone('echo {} >> "$PLACE/log"'))
+    plan = run.session.depart(run.leave(do(1, "one"), do(2, "push-a"), commit("rec_000003")))
+    assert (place / "log").read_text() == "push-a\n"
+    run.begin(plan)
+    run.harness.step(fresh.Provider([]))
+    run.play(say("ok"))
+    assert (place / "log").read_text() == "push-a\n"
+    kinds = run.kinds()
+    assert kinds.count(CompensationBegan) == kinds.count(CompensationEnded) == 1
+    assert kinds.index(CompensationEnded) < kinds.index(Rewound)
