@@ -24,10 +24,10 @@ def test_after_equal_failures_the_run_is_taken_back_unasked(here: Place, mode: s
     with ScriptedModel(stubborn) as model:
         done = here.run(model, "--mode", mode, "--check", CHECK, "--trigger", "failures:2", "--strategy", "continue")
         assert done.returncode == 0, done.stderr
+        assert "back to before rec_000001, by strategy failures:2, " in done.stderr
         assert len(model.requests) == 5
         assert "wronged" not in json.dumps(model.last["messages"])
         (note,) = notes(model.last["messages"])
-    assert "back to before rec_000001, by strategy failures:2, " in done.stderr
     assert "FAIL right.txt is missing" in note
     assert sorted(path.name for path in here.workspace.iterdir()) == ["kept", "right.txt"]
     assert "back to before rec_000001, by strategy failures:2: 2 submissions in a row" in here.cli("log", "last").stdout
