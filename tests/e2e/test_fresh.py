@@ -133,7 +133,7 @@ def is_memory(message: dict) -> bool:
 def notes(messages: list[dict]) -> list[str]:
     """All notes, in order, whichever messages they stand in."""
     text = "\n".join(message["content"] for message in messages if is_memory(message))
-    return re.findall(r'<note \d+ from="b\d+">\n(.*?)\n</note>', text, re.DOTALL)
+    return re.findall(r'<note \d+ from="b\d+"[^>]*>\n(.*?)\n</note>', text, re.DOTALL)
 
 
 def without_memory(messages: list[dict]) -> list[dict]:

@@ -68,6 +68,11 @@ class Gate:
         self._held = frozenset(held)
         self._ask = ask
 
+    @property
+    def holds(self) -> bool:
+        """Whether a call may come to nothing."""
+        return self.mode in ("confirm", "block")
+
     def questions(self, tree: RunTree, calls: Sequence[Planned]) -> list[Question]:
         """What stands between these calls and their running. Decides only."""
         found: list[Question] = []

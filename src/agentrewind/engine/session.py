@@ -192,9 +192,7 @@ class Session:
         if unfit is None:
             body, unfit = self._expanded(dialect, body)
         if unfit is not None:
-            with self._guarded():
-                self._log.append(Warned(f"A call was passed through without being recorded: {unfit}"))
-            return send(body)
+            return self._unread(dialect, body, unfit, send)
         with self._guarded():
             thread = self._taken_up(dialect, body)
             turn = Turn(thread)
@@ -257,6 +255,17 @@ class Session:
                 if thread.handed is reply.body:
                     thread.is_given({}, (), b"")
                     self._quiet.notify_all()
+
+    def _unread(self, dialect: Dialect, body: Json, why: str, send: Send) -> WireReply:
+        """A request that can't be understood: on its way as it is, unless calls are to be held, which can't be then."""
+        held = self.effects is not None and self.effects.gate.holds
+        with self._guarded():
+            act = "refused" if held else "passed through without being recorded"
+            self._log.append(Warned(f"A call was {act}: {why}"))
+        if not held:
+            return send(body)
+        text = f"agentrewind: this request was not sent, because --effects could not hold what it leads to: {why}."
+        return _refusal(dialect, text, "agentrewind_not_understood")
 
     def _expanded(self, dialect: Dialect, body: Json) -> tuple[Json, str | None]:
         """A request that goes on from an answer which the provider keeps, with all that was before it.
@@ -843,7 +852,11 @@ def _began_after(thread: Thread, target: RecordUid) -> bool:
 
 def _refused_call(dialect: Dialect, thread: ThreadId) -> WireReply:
     text = f"agentrewind: this conversation ({thread}) was ended by a rewind of the run to a point before it began."
-    body = canonical(dialect.refusal(text, "agentrewind_thread_ended"))
+    return _refusal(dialect, text, "agentrewind_thread_ended")
+
+
+def _refusal(dialect: Dialect, text: str, kind: str) -> WireReply:
+    body = canonical(dialect.refusal(text, kind))
     return WireReply(400, (("content-type", "application/json"),), body)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from agentrewind.core.effects import Annotations, Effect
 from agentrewind.core.errors import NotRun
-from agentrewind.core.records import Gated, NodeBegan, NodeEnded, RecordUid
+from agentrewind.core.records import Gated, NodeBegan, NodeEnded, RecordUid, Warned
 from agentrewind.core.standing import surviving
 from agentrewind.core.tree import RunTree
 from agentrewind.core.wire import WireReply
@@ -292,3 +292,20 @@ def test_an_answer_that_a_person_allowed_before_a_crash_is_given_again_without_a
     again.resume_at(ResumePoint(RecordUid("rec_000001"), (), None, serves=True))
     message = WireOnly(again, rig.world).step(Provider([]))
     assert [call["id"] for call in message["tool_calls"]] == ["c1"]
+
+
+@pytest.mark.parametrize("mode", ["confirm", "block"])
+def test_what_can_not_be_read_is_not_sent_where_calls_are_held(mode):
+    rig = Rig([do(1, "external push")], Gate(mode), WireOnly)
+    body = {"model": "m", "n": 2, "messages": rig.harness.messages, "tools": [SHELL]}
+    reply = rig.session.call(PATH, body, rig.provider)
+    assert reply.status == 400
+    assert b"was not sent" in reply.body
+    assert rig.provider.bodies == []
+    assert [warned.text.startswith("A call was refused") for warned in rig.events(Warned)] == [True]
+
+
+def test_what_can_not_be_read_passes_where_nothing_is_held():
+    rig = Rig([say("ok")], Gate("annotate"), WireOnly)
+    body = {"model": "m", "n": 2, "messages": rig.harness.messages}
+    assert rig.session.call(PATH, body, rig.provider).status == 200
