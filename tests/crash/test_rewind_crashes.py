@@ -24,6 +24,7 @@ BY_PEOPLE = {"restore.files done": "restore", "undo.intent written": "undo", "re
 ELSEWHERE = {
     **BY_PEOPLE,
     "journal.content-tail-dropped": "when a torn journal is opened: the journal's contract",
+    "snapshot.side restored": "of a workspace with a sandbox beside it: test_sided, test_settling_sides",
     "journal.line-cut-short": "when a write comes out short: the journal's contract",
 }
 HERE = ("snapshot.", "journal.", "rewind.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 from agentrewind.testing.scripted import Request, ScriptedModel, Step, call, say
 from tests.e2e.test_exec import Place, here, in_workspace, one_sentence, python, until  # noqa: F401 (a fixture)
@@ -12,6 +13,7 @@ NOTE = "Two was wrong."
 
 def test_one_run_goes_back_and_leaves_the_files_of_the_other(here: Place):  # noqa: F811
     work, met, over = here.workspace, here.base / "met", here.base / "over"
+    asked = threading.Event()
 
     def first(request: Request) -> Step:
         results = request.results
@@ -21,6 +23,7 @@ def test_one_run_goes_back_and_leaves_the_files_of_the_other(here: Place):  # no
             return in_workspace(work, "echo 1 > one-of-a")
         if len(results) == 1:
             return in_workspace(work, f"until test -e {met}; do sleep 0.05; done; echo 2 > two-of-a")
+        asked.set()
         return call("backtrack_commit", {"record_uid": "rec_000002", "memory_summary": NOTE})
 
     def second(request: Request) -> Step:
@@ -28,7 +31,8 @@ def test_one_run_goes_back_and_leaves_the_files_of_the_other(here: Place):  # no
         if not results:
             return in_workspace(work, "echo 1 > one-of-b; echo mended > a.txt")
         if len(results) == 1:
-            met.touch()
+            met.touch()  # nothing of this run is at work until it is answered: what appears now is the other's
+            assert asked.wait(60)
             return in_workspace(work, f"until test -e {over}; do sleep 0.05; done; echo 2 > two-of-b")
         return say("Done.")
 

@@ -100,12 +100,12 @@ def _did(step: Step, signs: Glyphs) -> Text:
 
 
 def _stands(step: Step) -> Text:
-    """What of the step a rewind would leave standing, in a word."""
+    """What of the step a rewind would leave standing, in a word. What only may stand is for `show` to say."""
     if any(node.held for node in step.nodes):
         return Text("held back: ", style="yellow")
     effects = [effect for _, effect in effects_of(step.nodes)]
-    kind = overall(effect for effect in effects if effect.survives or effect.may_survive)
-    return Text("" if kind == "read" else f"{kind}: ", style="yellow" if kind == "unknown" else "red")
+    kind = overall(effect for effect in effects if effect.survives)
+    return Text("" if kind == "read" else f"{kind}: ", style="red")
 
 
 def _result(step: Step, signs: Glyphs) -> str:

@@ -43,7 +43,11 @@ def make(tmp_path, said):
         services.stop()
 
 
-WEB = Service("web", "echo $$ > web.pid; sleep 600 & echo $! > child.pid; sleep 0.2; touch up; wait", "test -f up")
+WEB = Service(
+    "web",
+    "echo $$ > web.new; mv web.new web.pid; sleep 600 & echo $! > child.pid; sleep 0.2; touch up; wait",
+    "test -f up",
+)
 
 
 def test_a_service_is_up_once_its_check_succeeds(make, tmp_path, said):
@@ -67,6 +71,8 @@ def test_a_restore_has_it_stopped_and_started_again_even_where_it_fails(make, tm
     class World(MemoryWorld):
         def restore(self, snapshot, **options):
             seen.append(alive(tmp_path / "web.pid"))
+            for name in ("web.pid", "up"):
+                (tmp_path / name).unlink()  # what the one that is started again makes anew
             return super().restore(snapshot, **options)
 
     world = World({"a": "1"})
