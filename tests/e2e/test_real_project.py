@@ -126,6 +126,7 @@ def run(agent: str, workspace: Path, model: ScriptedModel, home: Path) -> subpro
     environ = {**os.environ, "AGENTREWIND_HOME": str(home), "OPENAI_API_KEY": "any-key", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "agentrewind", "run", "--agent", agent, "--model", "scripted"]
     command += ["--base-url", model.base_url, "--workspace", str(workspace), "--check", check]
+    command += ["--sandbox", "none"]  # the check runs in the environment of these tests, which a sandbox does not show
     return subprocess.run(
         [*command, "Add first_two to the library."],
         capture_output=True,
