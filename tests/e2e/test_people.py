@@ -214,24 +214,26 @@ def test_what_cant_be_is_refused_at_once_and_nothing_is_asked_for(here: Place): 
 def test_a_request_is_taken_back_by_ctrl_c_and_when_the_run_ends_first(here: Place):  # noqa: F811
     gated = Gated(here)
     with ScriptedModel(lambda request: say("Lost.") if len(request.results) == 3 else gated(request)) as model:
-        agent = KINDS["exec"](here, model)
-        gated.is_waiting()
-        command = ("rewind", "last", "--to", second(here), "--note", NOTE, "--yes")
-        person = here.start(*command)
-        until(lambda: asked(here))
-        person.send_signal(signal.SIGINT)
-        _, complaints = person.communicate(timeout=20)
-        assert person.returncode == 130
-        assert "taken back; nothing was touched" in complaints
-        assert asked(here) == []
-        person = here.start(*command)
-        until(lambda: asked(here))
-        agent.kill()
-        _, complaints = person.communicate(timeout=20)
-        assert person.returncode == 1
-        assert "ended before its agent made another model call" in complaints
-        assert asked(here) == []
-        gated.open()
+        try:
+            agent = KINDS["exec"](here, model)
+            gated.is_waiting()
+            command = ("rewind", "last", "--to", second(here), "--note", NOTE, "--yes")
+            person = here.start(*command)
+            until(lambda: asked(here))
+            person.send_signal(signal.SIGINT)
+            _, complaints = person.communicate(timeout=20)
+            assert person.returncode == 130
+            assert "taken back; nothing was touched" in complaints
+            assert asked(here) == []
+            person = here.start(*command)
+            until(lambda: asked(here))
+            agent.kill()
+            _, complaints = person.communicate(timeout=20)
+            assert person.returncode == 1
+            assert "ended before its agent made another model call" in complaints
+            assert asked(here) == []
+        finally:
+            gated.open()  # else the program, which outlives its proxy, keeps the pipes open
 
 
 def test_a_run_that_has_ended_is_brought_back_at_once_and_undone(here: Place):  # noqa: F811
