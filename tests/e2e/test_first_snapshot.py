@@ -61,7 +61,7 @@ def interrupted_and_begun_anew(place: Path, files: int, at: int) -> None:
 
 
 def test_the_first_snapshot_says_how_far_it_is_and_can_be_interrupted(tmp_path: Path) -> None:
-    interrupted_and_begun_anew(tmp_path, 25_000, at=200)
+    interrupted_and_begun_anew(tmp_path, 80_000, at=200)
 
 
 @pytest.mark.slow
