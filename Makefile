@@ -52,8 +52,9 @@ proxy-kills: $(VENV)/dev ## The proxy of a run with rewinds killed at random ins
 alfworld: $(VENV)/dev ## The native reader of ALFWorld's games beside the official engine (ALFWORLD_DATA, ALFWORLD_ENGINE)
 	$(BIN)/python benchmarks/native_alfworld.py
 
+# LiteLLM keeps its clients open to the end of the process, and says so when they are collected.
 test-mini: ## The lane with the real mini-SWE-agent (downloads over 500 MB once)
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m mini
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m mini -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
 test-atif: $(VENV)/dev ## Exported trajectories against the format's own models (downloads 3 MB once)
 	PYTHON="$(BIN)/python" LANES="$(LANES)" sh .ci/harbor.sh
