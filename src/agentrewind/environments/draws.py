@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -29,3 +29,29 @@ class Draws:
         """`count` different items, in the order drawn."""
         rest = list(items)
         return [rest.pop(self.below(len(rest))) for _ in range(count)]
+
+
+def distinct(
+    split: str, make: Callable[[str], T], identity: Callable[[T], Hashable], name: Callable[[T], str]
+) -> Iterator[T]:
+    """Different instances of one split, until nothing new is drawn any more.
+
+    Which split an instance belongs to follows from its `name`, whatever seed it comes from: a third of all are for
+    tests, the others for training.
+
+    Args:
+        split: `test`, or another one.
+        make: an instance of a seed.
+        identity: what two instances that are the same have in common.
+        name: all of an instance, in a text.
+    """
+    seen: set[Hashable] = set()
+    number = fruitless = 0
+    while fruitless < FRUITLESS:
+        found = make(f"{split}/{number}")
+        number, fruitless = number + 1, fruitless + 1
+        is_test = Draws(f"split/{name(found)}").below(3) == 0
+        if is_test == (split == "test") and identity(found) not in seen:
+            seen.add(identity(found))
+            fruitless = 0
+            yield found

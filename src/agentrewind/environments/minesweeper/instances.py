@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agentrewind.core.environment import IllegalAction
-from agentrewind.environments.draws import FRUITLESS, Draws
+from agentrewind.environments.draws import Draws, distinct
 from agentrewind.environments.minesweeper.board import Board
 from agentrewind.environments.minesweeper.reference import solvable
 
@@ -29,19 +29,12 @@ def instances(size: int = 6, mines: int = 3, *, split: str = "test") -> Iterator
     """
     if size <= 1 or not 1 <= mines < size * size:
         raise IllegalAction(f"A board of {size} by {size} cells with {mines} mines can't be.")
-    return _drawn(size, mines, split)
-
-
-def _drawn(size: int, mines: int, split: str) -> Iterator[Instance]:
-    seen: set[Board] = set()
-    number = fruitless = 0
-    while fruitless < FRUITLESS:
-        instance = instance_of(size, mines, f"{split}/{number}")
-        number, fruitless = number + 1, fruitless + 1
-        if instance.board not in seen and _belongs(instance.board, split):
-            seen.add(instance.board)
-            fruitless = 0
-            yield instance
+    return distinct(
+        split,
+        lambda seed: instance_of(size, mines, seed),
+        lambda found: found.board,
+        lambda found: f"{found.board.size}/{found.board.mines}/{found.board.first}",
+    )
 
 
 def instance_of(size: int, mines: int, seed: str) -> Instance:
@@ -63,9 +56,3 @@ def instance_of(size: int, mines: int, seed: str) -> Instance:
 def _board(draws: Draws, size: int, mines: int) -> Board:
     start, *mined = draws.some(range(size * size), mines + 1)
     return Board(size, sum(1 << cell for cell in mined), start)
-
-
-def _belongs(board: Board, split: str) -> bool:
-    """A third of all boards are for tests, whatever seed they come from, the others for training."""
-    is_test = Draws(f"split/{board.size}/{board.mines}/{board.first}").below(3) == 0
-    return is_test == (split == "test")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agentrewind.core.environment import IllegalAction
-from agentrewind.environments.draws import FRUITLESS, Draws
+from agentrewind.environments.draws import FRUITLESS, Draws, distinct
 from agentrewind.environments.sokoban.distances import distances
 from agentrewind.environments.sokoban.room import STEPS, Room, State
 
@@ -37,7 +37,12 @@ def instances(size: int = 6, boxes: int = 2, *, split: str = "test") -> Iterator
         IllegalAction: no such room can be (before the first is drawn).
     """
     _check(size, boxes)
-    return _drawn(size, boxes, split)
+    return distinct(
+        split,
+        lambda seed: instance_of(size, boxes, seed),
+        lambda found: (found.room, found.start),
+        lambda found: f"{found.room.height}/{found.room.floor}/{found.room.targets}/{tuple(found.start)}",
+    )
 
 
 def _check(size: int, boxes: int) -> None:
@@ -47,18 +52,6 @@ def _check(size: int, boxes: int) -> None:
 
 def _floor_cells(size: int) -> int:
     return math.ceil(FLOOR_SHARE * (size - 2) ** 2)
-
-
-def _drawn(size: int, boxes: int, split: str) -> Iterator[Instance]:
-    seen: set[tuple[Room, State]] = set()
-    number = fruitless = 0
-    while fruitless < FRUITLESS:
-        found = instance_of(size, boxes, f"{split}/{number}")
-        number, fruitless = number + 1, fruitless + 1
-        if (found.room, found.start) not in seen and _belongs(found, split):
-            seen.add((found.room, found.start))
-            fruitless = 0
-            yield found
 
 
 def instance_of(size: int, boxes: int, seed: str) -> Instance:
@@ -103,10 +96,3 @@ def _carved(draws: Draws, size: int) -> tuple[tuple[int, int], ...]:
         row, column = (min(max(value + move, 1), size - 2) for value, move in zip((row, column), step, strict=True))
         floor.add((row, column))
     return tuple(sorted(floor))
-
-
-def _belongs(instance: Instance, split: str) -> bool:
-    """A third of all instances are for tests, whatever seed they come from, the others for training."""
-    room = instance.room
-    is_test = Draws(f"split/{room.height}/{room.floor}/{room.targets}/{tuple(instance.start)}").below(3) == 0
-    return is_test == (split == "test")
