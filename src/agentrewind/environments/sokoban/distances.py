@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 from agentrewind.environments.sokoban.room import BACK, Room, State
 
 
-def distances(room: Room) -> dict[State, int]:
-    """For each state that can still be solved the fewest moves to do it; what isn't in here is a deadlock."""
+@lru_cache(maxsize=64)
+def distances(room: Room) -> Mapping[State, int]:
+    """For each state that can still be solved the fewest moves to do it; what isn't in here is a deadlock.
+
+    Kept for the rooms asked for last.
+    """
     solved = [State(cell, room.targets) for cell in range(len(room.floor)) if not room.targets >> cell & 1]
     found = dict.fromkeys(solved, 0)
     level, distance = solved, 0
@@ -38,7 +45,7 @@ def _before(room: Room, state: State) -> list[State]:
     return found
 
 
-def solution(room: Room, table: dict[State, int], state: State) -> tuple[int, ...]:
+def solution(room: Room, table: Mapping[State, int], state: State) -> tuple[int, ...]:
     """A shortest list of moves from a state that is in the table."""
     moves = []
     while table[state]:

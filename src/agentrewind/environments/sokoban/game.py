@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,7 +41,7 @@ class Sokoban:
             raise IllegalAction("This room can't be solved from where it begins.")
 
     @cached_property
-    def table(self) -> dict[State, int]:
+    def table(self) -> Mapping[State, int]:
         """Each solvable state and the fewest moves from it. For the evaluator: never shown to a policy."""
         return distances(self.room)
 

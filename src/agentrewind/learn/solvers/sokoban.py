@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agentrewind.environments.draws import Draws
 from agentrewind.environments.sokoban.distances import distances, solution
@@ -15,31 +14,33 @@ from agentrewind.learn.trial import Context
 WORTH = 4
 """Moves that an earlier checkpoint must be nearer, to be worth going back to."""
 
-_table = functools.lru_cache(maxsize=64)(distances)
-
 
 class Shortest:
-    """Makes the next moves of a shortest solution."""
+    """Makes the next moves of a shortest solution. For one trial at a time: it keeps the distances of its room."""
+
+    def __init__(self) -> None:
+        self._room: Room | None = None
+        self._table: Mapping[State, int] = {}
 
     def best(self, view: View, avoided: frozenset[str], draws: Draws) -> str:
         del avoided, draws
         room, state = read(view.observation)
-        moves = solution(room, _table(room), state)[:TURN]
+        moves = solution(room, self._distances(room), state)[:TURN]
         return ", ".join(MOVES[move] for move in moves)
 
     def worth_leaving(self, seen: Sequence[View]) -> int | None:
         """An earlier state that is so much nearer that going on costs more of the allowance than was spent since."""
-        left = [_left(view.observation) for view in seen]
+        left = [self._left(view.observation) for view in seen]
         nearest = min(range(len(left)), key=lambda index: left[index])
         return seen[nearest].checkpoint if left[-1] - left[nearest] >= WORTH else None
 
     def mistaken(self, branch: BranchView) -> bool:
-        before, after = map(_left, branch.states[-2:])
+        before, after = map(self._left, branch.states[-2:])
         return after > before
 
     def target(self, branch: BranchView) -> int:
         """The state nearest to solved."""
-        left = [_left(state) for state in branch.states[: branch.source]]
+        left = [self._left(state) for state in branch.states[: branch.source]]
         return min(range(len(left)), key=lambda index: left[index])
 
     def lesson(self, branch: BranchView) -> str:
@@ -49,12 +50,13 @@ class Shortest:
         del context
         return frozenset()
 
+    def _left(self, observation: str) -> int:
+        """The fewest moves to solved; more than from anywhere, where there are none."""
+        room, state = read(observation)
+        table = self._distances(room)
+        return table[state] if state in table else max(table.values()) + 1
 
-def _left(observation: str) -> int:
-    room, state = read(observation)
-    return _distance(room, state)
-
-
-def _distance(room: Room, state: State) -> int:
-    table = _table(room)
-    return table.get(state, max(table.values()) + 1)
+    def _distances(self, room: Room) -> Mapping[State, int]:
+        if room != self._room:
+            self._room, self._table = room, distances(room)
+        return self._table
