@@ -67,7 +67,7 @@ class _Run:
         self.began_at = 0
         self.attempts = 1
         self.proactive = 0
-        self.talk.show(self.view())
+        self.show()
 
     @property
     def k(self) -> int:
@@ -79,13 +79,19 @@ class _Run:
         method = self.method
         return self.proactive < self.rules.proactive and not method.restarts and not method.assistant
 
-    def view(self) -> View:
+    def show(self) -> None:
+        """The present checkpoint is reached, or come back to."""
         point, rules = self.points[-1], self.rules
         targets = tuple(range(self.k)) if self.may_ask else ()
         commands = tuple(map(self.world.write, self.world.offered()))
-        return View(
+        self.shown = View(
             point.observation, self.k, targets, len(self.calls), rules.calls, point.spent, rules.allowance, commands
         )
+        self.talk.show(self.shown)
+
+    def view(self) -> View:
+        """What was shown, with the calls that were spent since."""
+        return replace(self.shown, used=len(self.calls))
 
     def branch_view(self, trigger: str, target: int | None) -> BranchView:
         return BranchView(
@@ -171,7 +177,7 @@ def _execute(run: _Run, call: Call, action: Any) -> tuple[str | None, int | None
     run.actions.append(action)
     run.rewards.append(done.reward)
     run.points.append(_Point(run.environment.checkpoint(), done.observation, run.points[-1].spent + 1))
-    run.talk.show(run.view())
+    run.show()
     if done.outcome == "failed":
         return "failed", None
     return ("allowance", None) if run.points[-1].spent >= run.rules.allowance else (None, None)
@@ -257,7 +263,7 @@ def _go_back(run: _Run, call: Call, trigger: str, target: int, note: str) -> Non
     run.notes.append(note)
     run.talk.went_back(target, note)
     run.began_at = target
-    run.talk.show(run.view())
+    run.show()
 
 
 def _call(run: _Run, kind: Kind, context: Context, output: Output) -> Call:
