@@ -16,8 +16,9 @@ from agentrewind.environments.sokoban.room import MOVES
 from agentrewind.learn.contexts import BuildsAnew, Conversation, RestoresThePrefix, Wording
 from agentrewind.learn.methods import RETROSPECTIVE, Method
 from agentrewind.learn.prompts.alfworld import AlfWorldWords
-from agentrewind.learn.prompts.minesweeper import MineSweeperWords
-from agentrewind.learn.prompts.sokoban import SokobanWords
+from agentrewind.learn.prompts.minesweeper import saying
+from agentrewind.learn.prompts.shared import Words
+from agentrewind.learn.prompts.sokoban import SAYING
 from agentrewind.learn.rules import Rules
 
 Style = Literal["full", "compact"]
@@ -48,12 +49,12 @@ class World:
 def minesweeper(
     task: str, game: MineSweeper, rules: Rules, style: Style = "full", method: Method = RETROSPECTIVE
 ) -> World:
-    words = MineSweeperWords(game.board.size, game.board.mines.bit_count(), rules, style, method.answer)
+    words = Words(saying(game.board.size, game.board.mines.bit_count()), rules, style, method.answer)
     return World(task, game, words, _cell, lambda cell: f"({cell[0]},{cell[1]})", list, RestoresThePrefix)
 
 
 def sokoban(task: str, game: Sokoban, rules: Rules, style: Style = "full", method: Method = RETROSPECTIVE) -> World:
-    return World(task, game, SokobanWords(rules, style, method.answer), _turn, ", ".join, list, RestoresThePrefix)
+    return World(task, game, Words(SAYING, rules, style, method.answer), _turn, ", ".join, list, RestoresThePrefix)
 
 
 def alfworld(task: str, game: AlfWorld, rules: Rules, style: Style = "full", method: Method = RETROSPECTIVE) -> World:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from agentrewind.learn.contexts import BranchView, View
+from agentrewind.learn.methods import THINK
 from agentrewind.learn.rules import Rules
+from agentrewind.learn.trial import Context
 
 TRIGGERS = {
     "asked": "You asked to go back.",
@@ -94,3 +98,52 @@ def compact_reflection(branch: BranchView) -> str:
         f"{branch.trigger} at C_{branch.source}\n{branch.states[branch.source]}\n"
         f"C_{since}\n{branch.states[since]}\ndid {done}\nto {target}"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """What is said about one environment alone."""
+
+    game: str
+    """Its rules and symbols."""
+    short: str
+    """The same in the compact style: a name."""
+    example: str
+    """What decides, and the form of an action."""
+    about: str
+    """Facts that a note may be about."""
+    ask: str = ""
+    """What an observation ends with."""
+
+
+class Words:
+    """The words of an environment (`Wording`), in the style `full` or `compact`."""
+
+    def __init__(self, saying: Saying, rules: Rules, style: str, answer: str = THINK) -> None:
+        self._saying = saying
+        self._rules = rules
+        self._full = style == "full"
+        self._answer = answer
+
+    def system(self) -> str:
+        saying = self._saying
+        if not self._full:
+            return saying.short
+        return f"{saying.game}\n\n{budgets(self._rules)}\n\n{saying.example} {self._answer}"
+
+    def observation(self, view: View) -> str:
+        if not self._full:
+            return f"{compact_numbers(view)}\n{view.observation}"
+        return f"{view.observation}\n{numbers(view)}\n{self._saying.ask}"
+
+    def feedback(self, why: str, view: View) -> str:
+        return f"{why}\n{numbers(view)}" if self._full else f"invalid {compact_numbers(view)}"
+
+    def memory(self, note: str, target: int) -> str:
+        return f"Note from a branch that left C_{target} and was abandoned:\n{note}" if self._full else f"note {note}"
+
+    def reflection(self, branch: BranchView) -> Context:
+        saying = self._saying
+        system = f"{saying.game}\n\nYou look back on a branch of your own play." if self._full else "reflect"
+        user = full_reflection(branch, saying.about) if self._full else compact_reflection(branch)
+        return ({"role": "system", "content": system}, {"role": "user", "content": user})
