@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from agentrewind.core.errors import UsageError
 from agentrewind.environments.alfworld import files
@@ -66,31 +66,17 @@ def suite(spec: str, count: int, split: str = "test", data: Path | None = None) 
 def _sokoban(size: int = 6, boxes: int = 2, *, count: int, split: str) -> Suite:
     name = f"sokoban:{size}:{boxes}"
 
-    def made(number: int, instance: rooms.Instance) -> Made:
-        task = f"{name}/{split}/{number}"
-
-        def make(rules: Rules, style: Style, method: Method) -> World:
-            return sokoban(task, Sokoban(instance.room, instance.start), rules, style, method)
-
-        return make
-
     drawn = itertools.islice(rooms.instances(size, boxes, split=split), count)
-    return Suite(name, tuple(itertools.starmap(made, enumerate(drawn))), Shortest)
+    games = [functools.partial(Sokoban, instance.room, instance.start) for instance in drawn]
+    return Suite(name, _made(sokoban, _numbered(name, split), games), Shortest)
 
 
 def _minesweeper(size: int = 6, mines: int = 3, *, count: int, split: str) -> Suite:
     name = f"minesweeper:{size}:{mines}"
 
-    def made(number: int, instance: boards.Instance) -> Made:
-        task = f"{name}/{split}/{number}"
-
-        def make(rules: Rules, style: Style, method: Method) -> World:
-            return minesweeper(task, MineSweeper(instance.board), rules, style, method)
-
-        return make
-
     drawn = itertools.islice(boards.instances(size, mines, split=split), count)
-    return Suite(name, tuple(itertools.starmap(made, enumerate(drawn))), lambda: Safest(mines))
+    games = [functools.partial(MineSweeper, instance.board) for instance in drawn]
+    return Suite(name, _made(minesweeper, _numbered(name, split), games), lambda: Safest(mines))
 
 
 def _alfworld(spec: str, count: int, split: str, data: Path | None) -> Suite:
@@ -106,15 +92,26 @@ def _alfworld(spec: str, count: int, split: str, data: Path | None) -> Suite:
     read = [files.read(path) for path in found]
     tasks = [f"alfworld/{directory.name}/{path.parent.relative_to(directory)}" for path in found]
 
-    def made(task: str, game: files.Game) -> Made:
+    games = [functools.partial(AlfWorld, game) for game in read]
+    solvers = tuple(functools.partial(Walkthrough, game) for game in read)
+    worlds = _made(alfworld, tasks, games)
+    return Suite(f"alfworld:{directory.name}", worlds, solvers[0], solvers, restores_allowance=False)
+
+
+def _numbered(name: str, split: str) -> Iterator[str]:
+    return (f"{name}/{split}/{number}" for number in itertools.count())
+
+
+def _made(play: Callable[..., World], tasks: Iterable[str], games: Iterable[Callable[[], Any]]) -> tuple[Made, ...]:
+    """For each task its world, with a game of its own each time."""
+
+    def of(task: str, game: Callable[[], Any]) -> Made:
         def make(rules: Rules, style: Style, method: Method) -> World:
-            return alfworld(task, AlfWorld(game), rules, style, method)
+            return play(task, game(), rules, style, method)
 
         return make
 
-    solvers = tuple(functools.partial(Walkthrough, game) for game in read)
-    worlds = tuple(map(made, tasks, read))
-    return Suite(f"alfworld:{directory.name}", worlds, solvers[0], solvers, restores_allowance=False)
+    return tuple(of(task, game) for game, task in zip(games, tasks, strict=False))
 
 
 _KINDS: dict[str, Callable[..., Suite]] = {"sokoban": _sokoban, "minesweeper": _minesweeper}
