@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from agentrewind.core.world import Changes, Pending, RestoreReport, Snapshot, SnapshotId, Verification, World
+from agentrewind.core.world import RestoreReport, SnapshotId, World
+from agentrewind.core.wrapping import Wrapping
 from agentrewind.engine.commands import Commands, command_environ
 from agentrewind.engine.processes import Process, descendants, end_all
 
@@ -163,54 +164,21 @@ class Services:
                 self.start()
 
 
-class Serviced:
+class Serviced(Wrapping[World]):
     """A world with services in it: as the world, and a restore has them stopped."""
 
     def __init__(self, world: World, services: Services) -> None:
-        self._world, self._services = world, services
-        self.capabilities = world.capabilities
-
-    def snapshot(self, label: str = "") -> Snapshot:
-        """See `World`."""
-        return self._world.snapshot(label)
-
-    def find(self, snapshot: SnapshotId) -> Snapshot:
-        """See `World`."""
-        return self._world.find(snapshot)
-
-    def snapshots(self) -> tuple[Snapshot, ...]:
-        """See `World`."""
-        return self._world.snapshots()
+        super().__init__(world)
+        self._services = services
 
     def restore(self, snapshot: SnapshotId, *, dry_run: bool = False, accept_incomplete: bool = False) -> RestoreReport:
         """See `World`."""
         if dry_run:
-            return self._world.restore(snapshot, dry_run=True, accept_incomplete=accept_incomplete)
+            return super().restore(snapshot, dry_run=True, accept_incomplete=accept_incomplete)
         with self._services.stopped():
-            return self._world.restore(snapshot, accept_incomplete=accept_incomplete)
-
-    @property
-    def pending(self) -> Pending | None:
-        """See `World`."""
-        return self._world.pending
+            return super().restore(snapshot, accept_incomplete=accept_incomplete)
 
     def resume(self) -> RestoreReport | None:
         """See `World`."""
         with self._services.stopped():
-            return self._world.resume()
-
-    def diff(self, a: SnapshotId, b: SnapshotId) -> Changes:
-        """See `World`."""
-        return self._world.diff(a, b)
-
-    def verify(self, snapshot: SnapshotId) -> Verification:
-        """See `World`."""
-        return self._world.verify(snapshot)
-
-    def sync(self) -> None:
-        """See `World`."""
-        self._world.sync()
-
-    def close(self) -> None:
-        """See `World`."""
-        self._world.close()
+            return super().resume()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from agentrewind.core.world import Capabilities, Changes, Pending, RestoreReport, Snapshot, SnapshotId, Verification
+from agentrewind.core.world import RestoreReport, Snapshot, SnapshotId
+from agentrewind.core.wrapping import Wrapping
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,12 +46,11 @@ class Alone:
         self._since = self._now
 
 
-class Attributed:
+class Attributed(Wrapping["WorkspaceWorld"]):
     """`world` as a run uses it; see `TellsApart`."""
 
     def __init__(self, world: WorkspaceWorld, crew: Crew) -> None:
-        self.capabilities: Capabilities = world.capabilities
-        self._world = world
+        super().__init__(world)
         self._crew = crew
 
     @property
@@ -83,28 +83,3 @@ class Attributed:
     def audit(self) -> int:
         """As `WorkspaceWorld.audit`."""
         return self._world.audit()
-
-    def find(self, snapshot: SnapshotId) -> Snapshot:
-        return self._world.find(snapshot)
-
-    def snapshots(self) -> tuple[Snapshot, ...]:
-        return self._world.snapshots()
-
-    @property
-    def pending(self) -> Pending | None:
-        return self._world.pending
-
-    def resume(self) -> RestoreReport | None:
-        return self._world.resume()
-
-    def diff(self, a: SnapshotId, b: SnapshotId) -> Changes:
-        return self._world.diff(a, b)
-
-    def verify(self, snapshot: SnapshotId) -> Verification:
-        return self._world.verify(snapshot)
-
-    def sync(self) -> None:
-        self._world.sync()
-
-    def close(self) -> None:
-        self._world.close()
