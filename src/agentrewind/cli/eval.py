@@ -78,13 +78,13 @@ def command(  # noqa: PLR0917
         raise UsageError(f"{directory} isn't empty. Nothing was played; give a new directory.")
     with progress("evaluate") as step:
         scores = evaluate(plan, jobs=jobs, told=step)
-    facts = _facts(plan, scores)
+    facts = _facts(plan, scores) if as_object or directory is not None else None
     if directory is not None:
         _keep(directory, facts, scores)
     if as_object:
         print(as_json(facts))
-        return
-    _show(scores, out())
+    else:
+        _show(scores, out())
 
 
 def _seeds(texts: Sequence[str]) -> tuple[int, ...]:
@@ -94,14 +94,15 @@ def _seeds(texts: Sequence[str]) -> tuple[int, ...]:
 
 
 def _facts(plan: Plan, scores: Sequence[Score]) -> Json:
+    found = summaries(scores)
     return {
         "plan": {name: value for name, value in to_plain(plan).items() if name not in {"base_url", "alfworld"}},
-        "cells": [to_plain(item) for item in summaries(scores)],
+        "cells": [to_plain(item) for item in found],
         "equal_weight": [to_plain(item) for item in across(scores)],
         "gains": [
-            {"cell": to_plain(item.cell), "over": over, "mean": found[0], "deviation": found[1]}
-            for item in summaries(scores)
-            if (over := OVER.get(item.cell.protocol)) and (found := gain(scores, item.cell, over))
+            {"cell": to_plain(item.cell), "over": over, "mean": more[0], "deviation": more[1]}
+            for item in found
+            if (over := OVER.get(item.cell.protocol)) and (more := gain(scores, item.cell, over))
         ],
     }
 
