@@ -332,7 +332,7 @@ class SidedWorld(WorkspaceWorld):
         return None
 
     def _named(self, changes: Changes) -> Changes:
-        return Changes(tuple(Change(item.status, self._name(item.path)) for item in changes.items), changes.total)
+        return replace(changes, items=tuple(Change(item.status, self._name(item.path)) for item in changes.items))
 
 
 def _kept(name: SnapshotId, present: SnapshotId, since: SnapshotId | None, whose: Whose | None) -> Kept | None:
@@ -346,7 +346,7 @@ def _together(main: Changes, side: Changes) -> Changes:
     if not side:
         return main
     room = max(CHANGES_KEPT - len(main.items), 0)
-    return Changes((*main.items, *side.items[:room]), main.total + side.total)
+    return Changes((*main.items, *side.items[:room]), main.total + side.total, main.deleted + side.deleted)
 
 
 def _covered(main: Coverage, side: Coverage, name: Callable[[str], str]) -> Coverage:

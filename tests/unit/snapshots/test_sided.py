@@ -11,7 +11,7 @@ import pytest
 
 from agentrewind.core.crashpoints import arm, disarm
 from agentrewind.core.errors import RestoreRefused, SnapshotDamaged, StorageFull
-from agentrewind.core.world import Change, SnapshotId
+from agentrewind.core.world import CHANGES_KEPT, Change, SnapshotId
 from agentrewind.snapshots.attribution import Whose
 from agentrewind.snapshots.sided import UNKNOWN, SidedWorld
 from agentrewind.snapshots.workspace import WorkspaceWorld
@@ -60,6 +60,19 @@ def test_a_change_of_the_side_alone_is_a_state_of_its_own(world, beside):
     assert second.changes.items == (Change("A", "/tmp/x"),)
     assert world.diff(second.id, first.id).items == (Change("D", "/tmp/x"),)
     assert world.snapshot().id == second.id, "nothing has changed"
+
+
+def test_what_is_gone_is_counted_in_both_also_beyond_the_paths_that_are_named(world, root, beside):
+    for number in range(CHANGES_KEPT + 50):
+        (root / f"f{number}").touch()
+    (beside / "tmp" / "x").write_text("x")
+    first = world.snapshot()
+    for number in range(CHANGES_KEPT + 50):
+        (root / f"f{number}").unlink()
+    (beside / "tmp" / "x").unlink()
+    second = world.snapshot()
+    assert second.changes.deleted == CHANGES_KEPT + 51
+    assert world.diff(first.id, second.id).deleted == CHANGES_KEPT + 51
 
 
 def test_the_way_back_from_a_restore_is_for_both(world, root, beside):
