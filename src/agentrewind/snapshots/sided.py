@@ -117,9 +117,7 @@ class SidedWorld(WorkspaceWorld):
     def _paired(self, main: Snapshot, side: Snapshot) -> Snapshot:
         both = hashlib.sha256(f"{main.fingerprint} {side.fingerprint}".encode()).hexdigest()
         changes = _together(main.changes, self._named(self._moved(main, side)))
-        return replace(
-            main, fingerprint=both, changes=changes, coverage=_covered(main.coverage, side.coverage, self._name)
-        )
+        return replace(main, fingerprint=both, changes=changes, coverage=self._covered(main.coverage, side.coverage))
 
     def _moved(self, main: Snapshot, side: Snapshot) -> Changes:
         """What changed in the side since the parent of this snapshot."""
@@ -183,8 +181,8 @@ class SidedWorld(WorkspaceWorld):
             found = self._side.verify(side)
         except SnapshotNotFound as error:
             found = Verification(ok=False, checked=0, problems=(Gap("", str(error)),))
-        problems = tuple(Gap(self._name(gap.path), gap.why) for gap in found.problems)
-        return Verification(main.ok and found.ok, main.checked + found.checked, (*main.problems, *problems))
+        problems = (*main.problems, *self._gaps(found.problems))
+        return Verification(main.ok and found.ok, main.checked + found.checked, problems)
 
     # Bringing back
 
@@ -283,13 +281,11 @@ class SidedWorld(WorkspaceWorld):
 
     def _both(self, main: RestoreReport, side: RestoreReport) -> RestoreReport:
         acts = tuple(Act(act.what, self._name(act.path)) for act in side.acts)
-        kept = tuple(Gap(self._name(gap.path), gap.why) for gap in side.kept)
-        lossy = tuple(Gap(self._name(gap.path), gap.why) for gap in side.lossy)
         return replace(
             main,
             acts=(*main.acts, *acts),
-            kept=(*main.kept, *kept),
-            lossy=(*main.lossy, *lossy),
+            kept=(*main.kept, *self._gaps(side.kept)),
+            lossy=(*main.lossy, *self._gaps(side.lossy)),
             verified=main.verified and side.verified,
         )
 
@@ -334,6 +330,21 @@ class SidedWorld(WorkspaceWorld):
     def _named(self, changes: Changes) -> Changes:
         return replace(changes, items=tuple(Change(item.status, self._name(item.path)) for item in changes.items))
 
+    def _gaps(self, gaps: tuple[Gap, ...]) -> tuple[Gap, ...]:
+        return tuple(Gap(self._name(gap.path), gap.why) for gap in gaps)
+
+    def _covered(self, main: Coverage, side: Coverage) -> Coverage:
+        named = self._gaps
+        return replace(
+            main,
+            entries=main.entries + side.entries,
+            bytes=main.bytes + side.bytes,
+            excluded=(*main.excluded, *named(side.excluded)),
+            unstable=(*main.unstable, *named(side.unstable)),
+            lossy=(*main.lossy, *named(side.lossy), *named(side.unreadable), *named(side.too_large)),
+            volatile=main.volatile + side.volatile,
+        )
+
 
 def _kept(name: SnapshotId, present: SnapshotId, since: SnapshotId | None, whose: Whose | None) -> Kept | None:
     """What a restore of the workspace is to leave as it is, also where it is begun once more after a crash."""
@@ -347,21 +358,6 @@ def _together(main: Changes, side: Changes) -> Changes:
         return main
     room = max(CHANGES_KEPT - len(main.items), 0)
     return Changes((*main.items, *side.items[:room]), main.total + side.total, main.deleted + side.deleted)
-
-
-def _covered(main: Coverage, side: Coverage, name: Callable[[str], str]) -> Coverage:
-    def gaps(of: tuple[Gap, ...]) -> tuple[Gap, ...]:
-        return tuple(Gap(name(gap.path), gap.why) for gap in of)
-
-    return replace(
-        main,
-        entries=main.entries + side.entries,
-        bytes=main.bytes + side.bytes,
-        excluded=(*main.excluded, *gaps(side.excluded)),
-        unstable=(*main.unstable, *gaps(side.unstable)),
-        lossy=(*main.lossy, *gaps(side.lossy), *gaps(side.unreadable), *gaps(side.too_large)),
-        volatile=main.volatile + side.volatile,
-    )
 
 
 class _Links:
