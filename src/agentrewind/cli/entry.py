@@ -6,7 +6,6 @@ as good as the null device.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
@@ -28,11 +27,10 @@ from agentrewind.cli.text import printable
 from agentrewind.compose.crash import arm
 from agentrewind.compose.home import Home
 from agentrewind.compose.secret import SETTINGS_FILE, SecretSettings, known_secrets, settings_of
-from agentrewind.core.errors import AgentRewindError, UsageError
+from agentrewind.core.errors import NO_ROOM, AgentRewindError, UsageError
 from agentrewind.core.redact import Redactor
 
 DONE, FAILED, BAD_USE, INTERRUPTED = 0, 1, 2, 130
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ALMOST_NOTHING = 1 << 20
 _NO_COMMAND: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # older versions of click print and exit
 
@@ -122,7 +120,7 @@ class _Edge:
     def _unexpected(self, error: BaseException) -> str:
         if isinstance(error, streams.OutputLost):
             return f"The output can't be written: {error.strerror}. What the command did is done."
-        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
             what = "What was saved before is still there; free some space and try again."
             return f"No room left on the disk ({error.filename or _full_place()}). {what}"
         report = _report(self._redact("".join(traceback.format_exception(error))))

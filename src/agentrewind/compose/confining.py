@@ -14,12 +14,11 @@ from typing import cast, get_args
 
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import user_home
-from agentrewind.core.errors import StorageFull, UsageError
+from agentrewind.core.errors import NO_ROOM, StorageFull, UsageError
 from agentrewind.integrations.sandbox import cgroups, probe
 from agentrewind.integrations.sandbox.side import prepare
 from agentrewind.integrations.sandbox.spec import Confinement, Kind, Sandbox
 from agentrewind.integrations.sandbox.view import shows, tools_of
-from agentrewind.snapshots.packs import FULL
 
 CHOICES = ("auto", *get_args(Kind))
 VARIABLE = "AGENTREWIND_SANDBOX"
@@ -145,7 +144,7 @@ def _made(home: Home, run_id: str, workspace: Path, confinement: Confinement, en
         prepare(sandbox)
     except OSError as error:
         cgroups.removed(sandbox.cgroup)
-        if error.errno in FULL:
+        if error.errno in NO_ROOM:
             raise StorageFull(f"No room for the sandbox in {sandbox.side}. Nothing was begun; free some.") from error
         raise UsageError(f"The sandbox can't be kept in {sandbox.side}: {error.strerror}.") from error
     return sandbox

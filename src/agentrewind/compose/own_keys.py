@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agentrewind.core.errors import AgentRewindError, StorageFull, StoreError
+from agentrewind.core.errors import NO_ROOM, AgentRewindError, StorageFull, StoreError
 from agentrewind.snapshots.encryption import Encryption
-from agentrewind.snapshots.packs import FULL
 from agentrewind.snapshots.plain import NotPlain, read_plain
 from agentrewind.snapshots.store import opened_vault, write_whole
 
@@ -121,6 +120,6 @@ def _said(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in FULL:
+        if error.errno in NO_ROOM:
             raise StorageFull(f"No room for the key of the snapshot store ({path}). Nothing was touched.") from error
         raise StoreError(f"{path}: the key of the store can't be written: {error.strerror}.") from error

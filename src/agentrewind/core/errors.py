@@ -25,6 +25,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class AgentRewindError(Exception):
     """What happened, to which path or record, what is still safe, what to do next: one readable text."""
@@ -49,6 +51,10 @@ class Busy(AgentRewindError): ...
 
 
 class StorageFull(AgentRewindError): ...
+
+
+NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""The numbers of the system's errors that are a `StorageFull`."""
 
 
 class StoreError(AgentRewindError): ...

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentrewind.core import crashpoints
-from agentrewind.core.errors import JournalDamaged, JournalError, StorageFull, UnknownRun
+from agentrewind.core.errors import NO_ROOM, JournalDamaged, JournalError, StorageFull, UnknownRun
 from agentrewind.journal.format import MAX_LINE
 
 CUT_SHORT = crashpoints.named("journal.line-cut-short")
 
 _CHUNK = 1 << 20
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +149,7 @@ class AppendedFile:
             os.ftruncate(self._fd, whole)
 
     def _failure(self, error: OSError) -> StorageFull | JournalError:
-        if error.errno in _FULL:
+        if error.errno in NO_ROOM:
             return StorageFull(f"No room in {self.path}: {error.strerror}. {_KEPT}")
         return JournalError(f"{self.path} can't be written: {error.strerror}. {_KEPT}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import secrets
@@ -13,9 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from agentrewind.core.errors import StorageFull, UsageError
-
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+from agentrewind.core.errors import NO_ROOM, StorageFull, UsageError
 
 
 @contextmanager
@@ -76,7 +73,7 @@ def _said(to: Path) -> Iterator[None]:
     except FileExistsError as error:
         raise UsageError(f"{to} is there by now; nothing was touched.") from error
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in NO_ROOM:
             raise StorageFull(f"No room to export into {to}: {error.strerror}. Nothing was kept.") from error
         raise UsageError(f"{to} can't be written: {error.strerror}. Nothing was kept.") from error
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from agentrewind.core.codec import from_plain, to_plain
 from agentrewind.core.crashpoints import named, reach
-from agentrewind.core.errors import JournalError, StorageFull, UsageError
+from agentrewind.core.errors import NO_ROOM, JournalError, StorageFull, UsageError
 from agentrewind.core.records import RecordUid, RequestId
 
 DIRECTORY = "requests"
@@ -31,7 +31,6 @@ _PAUSE = "pause"
 _NEW, _TAKEN, _UNFINISHED = ".asked", ".taken", ".part"
 _MOST = 1 << 20
 """A file longer than this is no request of ours."""
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FULL = "No room for the request: {}. The run goes on as it was."
 
 
@@ -153,7 +152,7 @@ class Requests:
         except OSError as error:
             with suppress(OSError):
                 os.unlink(part)
-            if error.errno in _NO_ROOM:
+            if error.errno in NO_ROOM:
                 raise StorageFull(_FULL.format(error.strerror)) from error
             raise JournalError(f"The request can't be written to {self._directory}: {error.strerror}.") from error
 

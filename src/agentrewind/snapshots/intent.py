@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from agentrewind.core.codec import canonical, from_plain, to_plain
 from agentrewind.core.crashpoints import named, reach
-from agentrewind.core.errors import StorageFull, StoreError
+from agentrewind.core.errors import NO_ROOM, StorageFull, StoreError
 from agentrewind.core.world import Pending, SnapshotId
 from agentrewind.snapshots.beneath import sync_directory
-from agentrewind.snapshots.packs import FULL
 from agentrewind.snapshots.plain import NotPlain, read_plain
 from agentrewind.snapshots.store import write_whole
 
@@ -52,7 +51,7 @@ def write_intent(store: Path, pending: Pending, *, accept_incomplete: bool, kept
     try:
         write_whole(store / _NAME, canonical(plain), durable=True)
     except OSError as error:
-        if error.errno in FULL:
+        if error.errno in NO_ROOM:
             raise StorageFull(f"{store}: no room to note that a restore begins. Nothing was touched.") from error
         raise
     reach(_WRITTEN)

@@ -11,8 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from agentrewind.core.codec import canonical
-from agentrewind.core.errors import Busy, StorageFull
-from agentrewind.snapshots.packs import FULL
+from agentrewind.core.errors import NO_ROOM, Busy, StorageFull
 from agentrewind.snapshots.plain import open_plain
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class Lease:
                 path = directory / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.lease"
                 return cls(path, _locked(path, text))
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in NO_ROOM:
                 raise
             raise StorageFull(f"{directory}: no room to say that {root} is in use. Nothing was touched.") from error
 

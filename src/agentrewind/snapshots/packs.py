@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from agentrewind.core.crashpoints import named, reach
-from agentrewind.core.errors import StorageFull, StoreError
+from agentrewind.core.errors import NO_ROOM, StorageFull, StoreError
 from agentrewind.snapshots import compression
 from agentrewind.snapshots.beneath import sync_directory
 from agentrewind.snapshots.flushing import Flusher, not_on_disk
@@ -60,7 +60,6 @@ _HEADER = struct.Struct("<4sBBHQQI")
 _CRC = struct.Struct("<I")
 _ROW = struct.Struct("<32sIB")
 _HEADER_BYTES = _HEADER.size + _CRC.size
-FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _CACHED_BYTES = 16 << 20
 
 _PACK_CREATED = named("snapshot.pack-created")
@@ -452,7 +451,7 @@ class PackFiles:
             raise self._full(error) from error
 
     def _full(self, error: OSError) -> Exception:
-        if error.errno not in FULL:
+        if error.errno not in NO_ROOM:
             return StoreError(
                 f"{self._directory} can't be written: {error.strerror}. Earlier snapshots are as they were."
             )

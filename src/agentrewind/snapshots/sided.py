@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import (
+    NO_ROOM,
     AgentRewindError,
     RestoreInterrupted,
     SnapshotDamaged,
@@ -38,7 +39,6 @@ from agentrewind.core.world import (
 )
 from agentrewind.snapshots.attribution import Whose
 from agentrewind.snapshots.intent import Kept, clear_intent, read_intent, write_intent
-from agentrewind.snapshots.packs import FULL
 from agentrewind.snapshots.workspace import Absence, WorkspaceWorld
 
 if TYPE_CHECKING:
@@ -403,7 +403,7 @@ class _Links:
 
 def _unwritten(error: OSError) -> StoreError | StorageFull:
     what = f"what a sandbox holds can't be noted for a snapshot: {error.strerror}. Earlier snapshots are as they were."
-    return StorageFull(f"No room: {what}") if error.errno in FULL else StoreError(what.capitalize())
+    return StorageFull(f"No room: {what}") if error.errno in NO_ROOM else StoreError(what.capitalize())
 
 
 def _torn(fd: int) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentrewind.core.codec import canonical, from_plain, to_plain
 from agentrewind.core.crashpoints import named, reach
-from agentrewind.core.errors import SnapshotDamaged, SnapshotNotFound, StorageFull, StoreError, UsageError
+from agentrewind.core.errors import NO_ROOM, SnapshotDamaged, SnapshotNotFound, StorageFull, StoreError, UsageError
 from agentrewind.core.world import Changes, Coverage, Snapshot, SnapshotId
 from agentrewind.snapshots import encryption, manifests, packs
 from agentrewind.snapshots.beneath import DIRECTORY, sync_directory
@@ -915,7 +915,7 @@ def _make(directory: Path, key: Encryption | None) -> None:
             write_whole(directory / encryption.PARAMETERS, parameters, durable=True)
         write_whole(directory / "format", FORMAT + (parameters or b""), durable=parameters is not None)
     except OSError as error:
-        if error.errno in packs.FULL:
+        if error.errno in NO_ROOM:
             raise StorageFull(f"No room to make a snapshot store in {directory}. Nothing was touched.") from error
         raise StoreError(f"{directory}: can't make a snapshot store there: {error.strerror}") from error
 

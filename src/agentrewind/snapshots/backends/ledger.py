@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from agentrewind.core.crashpoints import named, reach
-from agentrewind.core.errors import SnapshotDamaged, SnapshotIncomplete, StorageFull, StoreError, UsageError
+from agentrewind.core.errors import NO_ROOM, SnapshotDamaged, SnapshotIncomplete, StorageFull, StoreError, UsageError
 from agentrewind.core.world import (
     Capabilities,
     Changes,
@@ -29,7 +29,6 @@ from agentrewind.snapshots import manifests
 from agentrewind.snapshots.accepting import accepted
 from agentrewind.snapshots.intent import clear_intent, read_intent
 from agentrewind.snapshots.lease import Lease
-from agentrewind.snapshots.packs import FULL
 from agentrewind.snapshots.store import Store, new_id, write_whole
 from agentrewind.snapshots.vetting import vet
 
@@ -121,7 +120,7 @@ class LedgerWorld(ABC):
         try:
             return self._save_as(new_id(), label)
         except OSError as error:
-            if error.errno in FULL:
+            if error.errno in NO_ROOM:
                 raise StorageFull(
                     f"{self._directory}: no room for another snapshot. Earlier ones are as they were."
                 ) from error
@@ -299,7 +298,7 @@ def _claim(store: Path, backend: str) -> None:
         if (found := mark.read_bytes()) != text:
             raise UsageError(f"{store} is not a store of {backend}: it says {found[:60]!r}.")
     except OSError as error:
-        if error.errno in FULL:
+        if error.errno in NO_ROOM:
             raise StorageFull(f"{store}: no room to make a store. Nothing was touched.") from error
         raise StoreError(f"{store}: can't make a store there: {error.strerror}") from error
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from agentrewind.core.crashpoints import named, reach
-from agentrewind.core.errors import RestoreInterrupted, RestoreRefused, SnapshotDamaged, StoreError
+from agentrewind.core.errors import NO_ROOM, RestoreInterrupted, RestoreRefused, SnapshotDamaged, StoreError
 from agentrewind.core.world import Act, Gap, Pending, RestoreReport, SnapshotId
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.backends.ledger import LedgerWorld, Observed
@@ -22,7 +22,7 @@ from agentrewind.snapshots.clock import Clock, mounts_of
 from agentrewind.snapshots.entry import CHUNK, ZERO_ID, Entry
 from agentrewind.snapshots.foresight import refuse_foreseeable
 from agentrewind.snapshots.intent import clear_intent, write_intent
-from agentrewind.snapshots.packs import FULL, ObjectDamaged, ObjectMissing
+from agentrewind.snapshots.packs import ObjectDamaged, ObjectMissing
 from agentrewind.snapshots.plan import Plan, compared, plan
 from agentrewind.snapshots.reading import HashingSink, is_zero, signature, take_file
 from agentrewind.snapshots.restore import Outcome, Pass
@@ -99,7 +99,7 @@ class PassWorld(LedgerWorld):
         try:
             return self._stored(root, path, observed, keep)
         except OSError as error:
-            if error.errno in FULL:
+            if error.errno in NO_ROOM:
                 raise
             if error.errno in _GONE:
                 del observed.entries[path]
