@@ -61,6 +61,15 @@ def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
     return fd
 
 
+def sync_directory(path: Path) -> None:
+    """Return once the names in it would survive a power loss. Raises: OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def lines(fd: int, path: Path) -> Iterator[Line]:
     """The lines that the file holds now, in order. At most `MAX_LINE` bytes and one chunk are in memory.
 

@@ -22,6 +22,7 @@ from agentrewind.core.codec import from_plain, to_plain
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import NO_ROOM, JournalError, StorageFull, UsageError
 from agentrewind.core.records import RecordUid, RequestId
+from agentrewind.journal.files import sync_directory
 
 DIRECTORY = "requests"
 WRITTEN = named("request.written")
@@ -148,20 +149,13 @@ class Requests:
             with _created(part) as fd:
                 _write(fd, data)
             os.rename(part, self._directory / name)
-            self._sync()
+            sync_directory(self._directory)
         except OSError as error:
             with suppress(OSError):
                 os.unlink(part)
             if error.errno in NO_ROOM:
                 raise StorageFull(_FULL.format(error.strerror)) from error
             raise JournalError(f"The request can't be written to {self._directory}: {error.strerror}.") from error
-
-    def _sync(self) -> None:
-        fd = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def _read(self, request: RequestId, name: str) -> RewindRequest | Unreadable:
         try:

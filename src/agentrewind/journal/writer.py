@@ -15,7 +15,7 @@ from agentrewind.core.errors import JournalError, StorageFull, UsageError
 from agentrewind.core.records import Event, MessageId, RunStarted
 from agentrewind.core.tree import RunTree
 from agentrewind.journal import format as fmt
-from agentrewind.journal.files import AppendedFile, DamagedAt, open_plain
+from agentrewind.journal.files import AppendedFile, DamagedAt, open_plain, sync_directory
 from agentrewind.journal.lease import Lease
 from agentrewind.journal.redacted import redacted
 from agentrewind.journal.scan import Contents, Place, Scan, scan
@@ -254,8 +254,8 @@ def _begin(run_dir: Path, header: bytes, *, power: bool) -> None:
     new.rename(run_dir / fmt.JOURNAL)
     crashpoints.reach(RUN_CREATED)
     if power:
-        _sync_directory(run_dir)
-        _sync_directory(run_dir.parent)
+        sync_directory(run_dir)
+        sync_directory(run_dir.parent)
 
 
 def _write_whole(path: Path, data: bytes, *, power: bool) -> None:
@@ -272,14 +272,6 @@ def _write_whole(path: Path, data: bytes, *, power: bool) -> None:
         raise
     finally:
         file.close()
-
-
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _cut(path: Path, size: int) -> None:
