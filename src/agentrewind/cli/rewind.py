@@ -19,6 +19,7 @@ from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import RewindRefused, UsageError
 from agentrewind.core.records import RewindGivenUp, RewindRejected, Rewound
+from agentrewind.core.standing import surviving
 from agentrewind.core.world import RestoreReport
 from agentrewind.engine import offline
 from agentrewind.engine.candidates import candidates, render
@@ -107,7 +108,7 @@ def _plan(run: Run, wish: Wish, *, keep: bool) -> RestoreReport:
 
 def _rehearse(run: Run, wish: Wish, *, keep_drift: bool | None, as_object: bool) -> None:
     plan = _plan(run, wish, keep=_keeps(keep_drift))
-    survives, processes = asking.survivors(run.tree, wish.target), asking.in_the_way(run, wish.target)
+    survives, processes = surviving(run.tree, wish.target), asking.in_the_way(run, wish.target)
     if as_object:
         print(as_json({**_facts(plan), "survives": survives, "processes": processes}))
         return
@@ -131,7 +132,7 @@ def _say_more(survives: list[str], processes: list[str]) -> None:
 def _ask(run: Run, wish: Wish, plan: RestoreReport) -> None:
     """Show what would happen and have it confirmed. Raises: as `confirm`."""
     show_report(plan, err())
-    _say_more(asking.survivors(run.tree, wish.target), asking.in_the_way(run, wish.target))
+    _say_more(surviving(run.tree, wish.target), asking.in_the_way(run, wish.target))
     confirm(f"Bring {run.id} back to before {wish.target}?")
 
 

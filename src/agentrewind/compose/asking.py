@@ -10,8 +10,6 @@ from agentrewind.compose.runs import Run
 from agentrewind.compose.secret import redactor
 from agentrewind.core.errors import UsageError
 from agentrewind.core.records import RecordUid, RewindGivenUp, RewindIntended, RewindRejected, Rewound
-from agentrewind.core.standing import surviving
-from agentrewind.core.tree import RunTree
 from agentrewind.core.world import RestoreReport
 from agentrewind.engine.people import People
 from agentrewind.engine.processes import marked, ticks_at
@@ -46,11 +44,6 @@ def wish_of(run: Run, to: str, note: str) -> Wish:
     if found is not None:
         raise UsageError(found)
     return wish
-
-
-def survivors(tree: RunTree, target: RecordUid) -> list[str]:
-    """What was done outside of the workspace and stays done once the run is back at `target`; oldest first."""
-    return surviving(tree, target)
 
 
 def in_the_way(run: Run, target: RecordUid) -> list[str]:

@@ -24,7 +24,7 @@ from agentrewind.core.memory import (
 from agentrewind.core.records import BranchId, MessageId, NotesMerged, Usage
 from agentrewind.core.wire import Send, WireReply
 from agentrewind.dialects.base import Dialect, Reply
-from agentrewind.engine.checkpointer import Log
+from agentrewind.engine.checkpointer import Log, ms
 from agentrewind.engine.signal import RaisedElsewhere
 
 TAIL = 300
@@ -87,7 +87,7 @@ class Memory:
         asked = by.dialect.asking(by.body, merging(older, self.policy.tokens))
         begun = time.perf_counter()
         answer, failed = _asked(by.dialect, asked, by.send)
-        took = round((time.perf_counter() - begun) * 1000, 3)
+        took = ms(begun)
         text = answer.text.strip() if answer else ""
         if answer is not None and not text:
             failed = "the model's answer is empty"

@@ -11,7 +11,7 @@ from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from agentrewind.core.budgets import Budget
-from agentrewind.core.codec import Json, canonical, digest_bytes, digest_parts, to_plain
+from agentrewind.core.codec import Json, canonical, digest, digest_parts, to_plain
 from agentrewind.core.edits import Message
 from agentrewind.core.effects import Effect
 from agentrewind.core.errors import AgentRewindError, NotRun, ProviderError, RewindRefused, StoreError
@@ -675,7 +675,6 @@ class Session:
         state = self._checkpointer.save()
         uid = self._uid()
         tool = ToolInput(name, self._redact(jsonable(arguments)), call_id)
-        input_id = digest_bytes(canonical({"name": tool.name, "arguments": tool.arguments}))
         self._log.append(
             NodeBegan(
                 uid,
@@ -683,7 +682,7 @@ class Session:
                 self.tree.head,
                 self.tree.branch,
                 self._thread_of(call_id),
-                input_id,
+                key_of(tool.name, tool.arguments),
                 state.snapshot,
                 time.time_ns(),
                 tool=tool,
@@ -913,7 +912,7 @@ def action_of(calls: Sequence[ToolCall]) -> str:
     if not calls or any(call.name in NAMES for call in calls):
         return ""
     asked = [[call.name, call.raw_arguments if call.arguments is None else call.arguments] for call in calls]
-    return digest_bytes(canonical(asked))[:23]
+    return digest(asked)[:23]
 
 
 def jsonable(value: object) -> Json:
