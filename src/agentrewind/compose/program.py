@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agentrewind.compose.continuing import Continued
-from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import Json, digest
 from agentrewind.core.edits import Message
 from agentrewind.core.records import MAIN_THREAD, FilesRestored, Warned
 from agentrewind.core.wire import Send, WireReply
-from agentrewind.core.world import World
 from agentrewind.dialects.base import Dialect
-from agentrewind.engine.checkpointer import Log, ms
+from agentrewind.engine.checkpointer import ms
 from agentrewind.engine.offline import ResumePoint
-from agentrewind.engine.rewinder import Ender
 from agentrewind.engine.session import Session
 from agentrewind.engine.threads import common_prefix
-from agentrewind.strategies.rewind_rules import RewindRules
 
 ANEW = (
     "The program began its conversation anew: the files are those of {at}, and the model doesn't see what was said"
@@ -39,30 +35,8 @@ REWRITTEN = (
 class ProgramSession(Session):
     """As `Session`; which processes a rewind ends, and where the conversation stands after a crash, is said to it."""
 
-    def __init__(
-        self,
-        log: Log,
-        world: World,
-        dialects: Sequence[Dialect],
-        *,
-        budget: Budget,
-        offers_rewind: bool,
-        redact: Callable[[Json], Json],
-        end_processes: Ender,
-        rules: RewindRules = RewindRules(),  # noqa: B008 (frozen)
-    ) -> None:
-        super().__init__(
-            log,
-            world,
-            dialects,
-            budget=budget,
-            offers_rewind=offers_rewind,
-            redact=redact,
-            end_processes=end_processes,
-            rules=rules,
-        )
-        self._point: ResumePoint | None = None
-        self._before = Continued()
+    _point: ResumePoint | None = None
+    _before = Continued()
 
     def go_on(self, point: ResumePoint, before: Continued) -> None:
         """The answer that the checkpoint got is given again, if the program asks the same there.
