@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentrewind.core.codec import Json
-from agentrewind.core.records import Event, LlmInput, MessageId, MessageList, NodeEnded, NotesMerged, Usage
-from agentrewind.core.tree import RunTree
+from agentrewind.core.records import Event, LlmInput, MessageList, NodeEnded, NotesMerged, Usage
 from agentrewind.engine.checkpointer import Log
+from agentrewind.engine.logs import InFront
 
 TABLE = "genai-prices"
 NO_TABLE = "no price table was installed (`pip install 'agentrewind[prices]'` adds it)"
@@ -20,15 +20,8 @@ _PROVIDERS = {"anthropic_messages": "anthropic"}
 _CUT = 60
 
 
-class Priced:
+class Priced(InFront[Log]):
     """A journal that adds the price to each answer that goes into it."""
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-
-    @property
-    def tree(self) -> RunTree:
-        return self._log.tree
 
     def append(self, event: Event) -> None:
         match event:
@@ -38,15 +31,6 @@ class Priced:
                 self._log.append(_priced_merge(event, self.get(output)))
             case _:
                 self._log.append(event)
-
-    def put(self, content: Json) -> MessageId:
-        return self._log.put(content)
-
-    def get(self, content: MessageId) -> Json:
-        return self._log.get(content)
-
-    def sync(self) -> None:
-        self._log.sync()
 
     def _priced(self, event: NodeEnded) -> NodeEnded:
         node = self.tree.nodes.get(event.uid)

@@ -15,7 +15,7 @@ from agentrewind.compose.sharing import SharedWorld
 from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentRewindError, UsageError
-from agentrewind.core.records import Event, MessageId, RunStarted
+from agentrewind.core.records import Event, RunStarted
 from agentrewind.core.strategy import Decision, Stop, Strategy
 from agentrewind.core.tree import RunTree
 from agentrewind.core.world import World
@@ -25,6 +25,7 @@ from agentrewind.dialects.openai_responses import OpenAIResponses
 from agentrewind.engine.auditing import Auditor
 from agentrewind.engine.commands import UNCONFINED, Commands
 from agentrewind.engine.effects import Effects
+from agentrewind.engine.logs import InFront
 from agentrewind.engine.people import People
 from agentrewind.engine.session import Session
 from agentrewind.journal.requests import Requests
@@ -39,35 +40,22 @@ DIALECTS = (OpenAIChat(), OpenAIResponses(), AnthropicMessages())
 UNCHECKED = "The agent submitted its work; there was no check."
 
 
-class Watched:
+class Watched(InFront[JournalWriter]):
     """A journal that tells of each event once it is in, as it is in: without secrets."""
 
     def __init__(self, log: JournalWriter, tell: Callable[[Event, RunTree], None]) -> None:
-        self._log = log
+        super().__init__(log)
         self._tell = tell
 
     @property
     def run_dir(self) -> Path:
         return self._log.run_dir
 
-    @property
-    def tree(self) -> RunTree:
-        return self._log.tree
-
     def append(self, event: Event) -> None:
         self._log.append(event)
         kept = self._log.last
         assert kept is not None
-        self._tell(kept, self._log.tree)
-
-    def put(self, content: Json) -> MessageId:
-        return self._log.put(content)
-
-    def get(self, content: MessageId) -> Json:
-        return self._log.get(content)
-
-    def sync(self) -> None:
-        self._log.sync()
+        self._tell(kept, self.tree)
 
 
 def header(

@@ -6,25 +6,21 @@ import re
 
 from agentrewind.core.codec import Json, digest
 from agentrewind.core.records import Event, MessageId, NodeEnded, RecordUid
-from agentrewind.core.tree import RunTree
 from agentrewind.engine.checkpointer import Log
+from agentrewind.engine.logs import InFront
 from agentrewind.engine.prefix import Unservable
 
 _MARK = re.compile(r"\[redacted [a-z-]+\]")
 
 
-class Whole:
+class Whole(InFront[Log]):
     """A journal that remembers, for this process, the outputs that it could only keep in part."""
 
     def __init__(self, log: Log) -> None:
-        self._log = log
+        super().__init__(log)
         self._changed: dict[MessageId, Json] = {}
         self._whole: dict[RecordUid, Json] = {}
         self._ours: set[RecordUid] = set()
-
-    @property
-    def tree(self) -> RunTree:
-        return self._log.tree
 
     def append(self, event: Event) -> None:
         self._log.append(event)
@@ -40,12 +36,6 @@ class Whole:
             self._changed[found] = content
         return found
 
-    def get(self, content: MessageId) -> Json:
-        return self._log.get(content)
-
-    def sync(self) -> None:
-        self._log.sync()
-
     def output(self, uid: RecordUid) -> Json:
         """What call `uid` returned, as it was.
 
@@ -57,7 +47,7 @@ class Whole:
         ended = self.tree.node(uid).ended
         if ended is None or ended.output is None:
             raise Unservable(f"{uid} returned nothing that could be given again")
-        kept = self._log.get(ended.output)
+        kept = self.get(ended.output)
         if uid not in self._ours and marked(kept):
             raise Unservable(f"the output of {uid} held a secret, which isn't kept")
         return kept
