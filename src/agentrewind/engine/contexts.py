@@ -12,7 +12,7 @@ from agentrewind.dialects.base import Dialect, MemoryRole
 from agentrewind.engine.memory_policy import Memory
 from agentrewind.engine.plans import Plan
 from agentrewind.engine.prefix import Unservable, prefix_before
-from agentrewind.engine.session import NOT_EXECUTED
+from agentrewind.engine.rewind_tools import NOT_EXECUTED
 from agentrewind.engine.whole import Whole
 
 

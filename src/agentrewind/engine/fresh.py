@@ -39,11 +39,12 @@ from agentrewind.engine.prefix import (
 from agentrewind.engine.processes import ticks_now
 from agentrewind.engine.replay import Diverged, Early, Match, Replay
 from agentrewind.engine.rewinder import Wish
-from agentrewind.engine.session import SUBMISSION, Inject, Session, jsonable
+from agentrewind.engine.session import SUBMISSION, Inject, Session
 from agentrewind.engine.signal import RewindSignal
 from agentrewind.engine.threads import Thread
 from agentrewind.engine.whole import Whole, marked
 from agentrewind.engine.workplace import BEGINNING
+from agentrewind.engine.written import jsonable
 from agentrewind.strategies.rewind_rules import RewindRules
 
 T = TypeVar("T")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from collections.abc import Callable, Collection, Sequence
 from contextlib import contextmanager
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from agentrewind.core.budgets import Budget
-from agentrewind.core.codec import Json, canonical, digest, digest_parts, to_plain
+from agentrewind.core.codec import Json, canonical
 from agentrewind.core.edits import Message
 from agentrewind.core.effects import Effect
 from agentrewind.core.errors import AgentRewindError, NotRun, ProviderError, RewindRefused, StoreError
@@ -22,7 +21,6 @@ from agentrewind.core.records import (
     Judged,
     LlmInput,
     MessageId,
-    MessageList,
     NodeBegan,
     NodeEnded,
     RecordUid,
@@ -37,7 +35,7 @@ from agentrewind.core.standing import surviving
 from agentrewind.core.tools import CANDIDATES, COMMIT, NAMES, TOOLS
 from agentrewind.core.wire import Send, WireReply, has_left
 from agentrewind.dialects.base import Dialect, MemoryRole, Reply, ToolCall
-from agentrewind.engine import degraded
+from agentrewind.engine import degraded, refusals
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.effects import key_of
@@ -45,11 +43,13 @@ from agentrewind.engine.gate import BESIDE, Planned, Question
 from agentrewind.engine.memory_policy import Asking, Memory, names
 from agentrewind.engine.noticing import Teller
 from agentrewind.engine.processes import Process
+from agentrewind.engine.rewind_tools import NOT_EXECUTED, argument, pushed_aside, wished
 from agentrewind.engine.rewinder import Ender, Rewinder, Wish, end_descendants
-from agentrewind.engine.signal import RaisedElsewhere
+from agentrewind.engine.sent import input_id
 from agentrewind.engine.threads import Answer, Context, Thread, Threads
 from agentrewind.engine.turn import ENDED, Turn
 from agentrewind.engine.workplace import Workplace
+from agentrewind.engine.written import TRACEBACK, action_of, failure, first_line, jsonable, short, told
 from agentrewind.strategies.rewind_rules import RewindRules
 from agentrewind.strategies.triggers import wanted
 
@@ -67,13 +67,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Inject = Literal["auto", "always", "never"]
 
-DIGEST = 100
-"""How many characters of an answer stand in its digest."""
-ARGUMENT = 60
-TRACEBACK = 2000
 SUBMISSION = "submission check"
 """The tool node that a check of submitted work is."""
-NOT_EXECUTED = "Not executed: {tool} was called in the same turn. Call this again if it is still wanted."
 
 
 class Session:
@@ -214,7 +209,7 @@ class Session:
         with self._guarded():
             if thread.ended:
                 self._workplace.rests(thread.id, self._checkpointer.save())
-                return _refused_call(dialect, thread.id)
+                return refusals.thread_ended(dialect, thread.id)
             served = self._served(thread, dialect, body)
         if served is not None:
             return served
@@ -264,8 +259,7 @@ class Session:
             self._log.append(Warned(f"A call was {act}: {why}"))
         if not held:
             return send(body)
-        text = f"agentrewind: this request was not sent, because --effects could not hold what it leads to: {why}."
-        return _refusal(dialect, text, "agentrewind_not_understood")
+        return refusals.not_understood(dialect, why)
 
     def _expanded(self, dialect: Dialect, body: Json) -> tuple[Json, str | None]:
         """A request that goes on from an answer which the provider keeps, with all that was before it.
@@ -315,7 +309,7 @@ class Session:
         dialect, body, send = by.dialect, by.body, by.send
         with self._guarded():
             if turn.thread.ended:
-                return _refused_call(dialect, turn.thread.id), True
+                return refusals.thread_ended(dialect, turn.thread.id), True
             turn.catch_up(self._threads)
             uid, sent = self._begin_llm(dialect, turn.thread, body, offers=offers, first=first)
             if self.auditor is not None:
@@ -325,13 +319,13 @@ class Session:
             reply = send(sent)
         except BaseException as error:
             with self._guarded():
-                self._end(uid, begun, error=_failure(error, "provider"))
+                self._end(uid, begun, error=failure(error, "provider"))
             raise
         with self._guarded():
             lost = turn.lost
             answer = self._end_llm(dialect, uid, reply, begun, stream=dialect.streams(body), lost=lost)
             if lost == ENDED:
-                return _refused_call(dialect, turn.thread.id), True
+                return refusals.thread_ended(dialect, turn.thread.id), True
             if answer is None:
                 return reply, True
             if lost:
@@ -365,7 +359,7 @@ class Session:
             for gate in gates:
                 self._log.append(gate)
             if turn.lost == ENDED:
-                return _refused_call(by.dialect, turn.thread.id), True
+                return refusals.thread_ended(by.dialect, turn.thread.id), True
             if turn.lost:
                 return reply, None
             if self.tree.node(gates[0].uid).held:
@@ -387,12 +381,11 @@ class Session:
         if offers:
             sent = dialect.with_tools(sent, TOOLS)
         uid = self._uid()
-        messages, canonical_messages = self._store_messages(thread, effective, uid)
+        messages = thread.sent.follow(effective, uid, self._store_message)
         params = self._redact(dialect.params(sent))
         tools, kept = self._store_tools(dialect.tools(sent))
         llm = LlmInput(dialect.model(sent), messages, params, tools, dialect.name)
         head = {"model": llm.model, "params": params, "tools": kept}
-        input_id = _input_id(head, canonical_messages)
         self._log.append(
             NodeBegan(
                 uid,
@@ -400,7 +393,7 @@ class Session:
                 self.tree.head,
                 self.tree.branch,
                 thread.id,
-                input_id,
+                input_id(head, thread.sent.canonical),
                 state.snapshot,
                 time.time_ns(),
                 llm,
@@ -422,24 +415,9 @@ class Session:
                 self.effects.learn(tools)
         return self._tools[1], self._tools[2]
 
-    def _store_messages(
-        self, thread: Thread, effective: list[Message], uid: RecordUid
-    ) -> tuple[MessageList, list[bytes]]:
-        last = thread.sent
-        keep = 0
-        for before, after in zip(last.messages, effective, strict=False):
-            if before is not after and before != after:
-                break
-            keep += 1
-        ids, known = last.ids[:keep], last.canonical[:keep]
-        for message in effective[keep:]:
-            content = self._redact(message)
-            ids.append(self._log.put(content))
-            known.append(canonical(content))
-        base = last.uid
-        thread.sent.messages, thread.sent.ids, thread.sent.canonical = effective, ids, known
-        thread.sent.uid = uid
-        return MessageList(base, keep if base else 0, tuple(ids[keep:] if base else ids)), known
+    def _store_message(self, message: Message) -> tuple[MessageId, bytes]:
+        content = self._redact(message)
+        return self._log.put(content), canonical(content)
 
     def _end_llm(
         self, dialect: Dialect, uid: RecordUid, reply: WireReply, begun: float, *, stream: bool, lost: str = ""
@@ -454,7 +432,7 @@ class Session:
         try:
             answer = dialect.parse(reply.body, stream=stream)
         except ProviderError as error:
-            self._end(uid, begun, error=_failure(error, "provider"))
+            self._end(uid, begun, error=failure(error, "provider"))
             return None
         self._log.append(
             NodeEnded(
@@ -467,21 +445,13 @@ class Session:
                 digest=first_line(answer.text),
                 calls=tuple(short(call) for call in answer.calls),
                 action=action_of(answer.calls),
-                note=lost or self._skipped(answer.calls),
+                note=lost or (pushed_aside(answer.calls) if self._offers else ""),
             )
         )
         return answer
 
     def _effects_of(self, answer: Reply) -> tuple[Effect, ...]:
         return () if self.effects is None else self.effects.of_answer(answer.calls, rewinds=self._offers)
-
-    def _skipped(self, calls: Sequence[ToolCall]) -> str:
-        """What the record says of calls that a rewind tool in the same turn pushes aside."""
-        tool = next((name for name in (COMMIT, CANDIDATES) if any(call.name == name for call in calls)), None)
-        others = [short(call) for call in calls if call.name != tool]
-        if tool is None or not others or not self._offers:
-            return ""
-        return f"not executed because of {tool}: {', '.join(others)}"
 
     def _stripped(self, dialect: Dialect, thread: Thread, reply: WireReply, *, stream: bool) -> WireReply:
         """The model calls the rewind tools for ever: give the harness its answer without those calls."""
@@ -505,10 +475,10 @@ class Session:
                 listing = render(candidates(self.tree, turn.thread.id, self._budget.candidates))
                 self._answer(by.dialect, turn, answer, {call.id: listing for call in ours}, CANDIDATES)
             return
-        refusal = self._go_back(turn, _wish(commit, turn.thread.id), by)
+        refusal = self._go_back(turn, wished(commit, turn.thread.id), by)
         if refusal is not None:
             with self._guarded():
-                self._log.append(RewindRejected(str(_argument(commit, "record_uid")), refusal))
+                self._log.append(RewindRejected(str(argument(commit, "record_uid")), refusal))
                 self._answer(by.dialect, turn, answer, {commit.id: refusal}, COMMIT)
 
     def _answer(self, dialect: Dialect, turn: Turn, answer: Reply, texts: dict[str, str], tool: str) -> None:
@@ -662,7 +632,7 @@ class Session:
         except BaseException as error:
             with self._guarded():
                 self._leave(uid, call_id)
-                self._end(uid, begun, error=_failure(error, "tool"))
+                self._end(uid, begun, error=failure(error, "tool"))
             raise
         with self._guarded():
             self._leave(uid, call_id)
@@ -832,95 +802,5 @@ class Session:
                 raise self.broken from error
 
 
-def _wish(call: ToolCall, thread: ThreadId) -> Wish | str:
-    target, note, reason = (_argument(call, key) for key in ("record_uid", "memory_summary", "reason"))
-    if call.arguments is None:
-        return "The arguments of backtrack_commit are not valid JSON; call it again with record_uid and memory_summary."
-    if not isinstance(target, str) or not isinstance(note, str):
-        return "backtrack_commit needs record_uid and memory_summary, both as text."
-    return Wish(RecordUid(target.strip()), note, thread, str(reason or ""))
-
-
-def _argument(call: ToolCall, key: str) -> Json:
-    return call.arguments.get(key) if isinstance(call.arguments, dict) else None
-
-
 def _began_after(thread: Thread, target: RecordUid) -> bool:
     return thread.first is not None and thread.first > target
-
-
-def _refused_call(dialect: Dialect, thread: ThreadId) -> WireReply:
-    text = f"agentrewind: this conversation ({thread}) was ended by a rewind of the run to a point before it began."
-    return _refusal(dialect, text, "agentrewind_thread_ended")
-
-
-def _refusal(dialect: Dialect, text: str, kind: str) -> WireReply:
-    body = canonical(dialect.refusal(text, kind))
-    return WireReply(400, (("content-type", "application/json"),), body)
-
-
-def _input_id(head: dict[str, Json], messages: Sequence[bytes]) -> str:
-    """The digest of the canonical JSON of model, params, tools and messages together, from parts known already."""
-    rest = {key: (canonical(value),) for key, value in head.items() if value is not None}
-    parts: dict[str, Sequence[bytes]] = {**rest, "messages": messages}
-    return digest_parts(_object(parts))
-
-
-def _object(parts: dict[str, Sequence[bytes]]) -> Iterator[bytes]:
-    """The canonical JSON of an object: each value is one part, but for the list of messages."""
-    for number, key in enumerate(sorted(parts)):
-        yield (b"," if number else b"{") + b'"' + key.encode() + b'":'
-        if key == "messages":
-            yield b"["
-            for place, message in enumerate(parts[key]):
-                yield b"," + message if place else message
-            yield b"]"
-        else:
-            yield from parts[key]
-    yield b"}"
-
-
-def _failure(error: BaseException, boundary: Literal["provider", "tool"]) -> Failure:
-    if isinstance(error, RaisedElsewhere):
-        return replace(error.failure, boundary=boundary)
-    text = "".join(traceback.format_exception(error))[-TRACEBACK:]
-    return Failure(type(error).__name__, str(error), boundary, text)
-
-
-def first_line(text: str) -> str:
-    """The first line that says something, cut to `DIGEST` characters."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return line if len(line) <= DIGEST else line[: DIGEST - 1] + "…"
-
-
-def told(output: Json) -> str:
-    """What a tool's result says: the text itself, or the first text in an object."""
-    if isinstance(output, dict):
-        return next((value for value in output.values() if isinstance(value, str) and value), str(output))
-    return output if isinstance(output, str) else str(output)
-
-
-def short(call: ToolCall) -> str:
-    """`name(first argument…)`."""
-    value = next(iter(call.arguments.values()), "") if isinstance(call.arguments, dict) else call.raw_arguments
-    text = " ".join(str(value).split())
-    return f"{call.name}({text if len(text) <= ARGUMENT else text[: ARGUMENT - 1] + '…'})"
-
-
-def action_of(calls: Sequence[ToolCall]) -> str:
-    """A digest of what an answer asks for; empty where that is nothing, or a rewind tool."""
-    if not calls or any(call.name in NAMES for call in calls):
-        return ""
-    asked = [[call.name, call.raw_arguments if call.arguments is None else call.arguments] for call in calls]
-    return digest(asked)[:23]
-
-
-def jsonable(value: object) -> Json:
-    """`value` where JSON can say it, a record as an object, else its representation."""
-    if is_dataclass(value) and not isinstance(value, type):
-        value = to_plain(value)
-    try:
-        canonical(value)
-    except (TypeError, ValueError):
-        return repr(value)
-    return value

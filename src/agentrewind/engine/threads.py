@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from agentrewind.core.align import align
 from agentrewind.core.codec import Json, digest
 from agentrewind.core.edits import Edit, Message, splice
-from agentrewind.core.records import MAIN_THREAD, MessageId, RecordUid, ThreadId
+from agentrewind.core.records import MAIN_THREAD, RecordUid, ThreadId
 from agentrewind.dialects.base import Dialect
+from agentrewind.engine.sent import Sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +30,6 @@ class Answer:
 
     raw_length: int
     messages: tuple[Message, ...]
-
-
-@dataclass(slots=True)
-class Sent:
-    """What went upstream last, with the ids and canonical bytes of its messages: the next call pays for what is new."""
-
-    messages: list[Message] = field(default_factory=list)
-    ids: list[MessageId] = field(default_factory=list)
-    canonical: list[bytes] = field(default_factory=list)
-    uid: RecordUid | None = None
 
 
 @dataclass(slots=True)

@@ -20,8 +20,8 @@ from agentrewind.core.strategy import Decision, GoOn, Stop
 from agentrewind.core.wire import Send, WireReply
 from agentrewind.engine.attempts import error_of
 from agentrewind.engine.channel import Gone, Line
-from agentrewind.engine.session import jsonable
 from agentrewind.engine.signal import RewindSignal
+from agentrewind.engine.written import jsonable
 from agentrewind.integrations.clients import install
 from agentrewind.integrations.harnesses.contract import Harness, Job
 from agentrewind.integrations.parked import park
