@@ -14,14 +14,9 @@ def commands_of(sandbox: Sandbox | None) -> Commands:
         case "none":
             return UNCONFINED
         case "bwrap":
-            from agentrewind.integrations.sandbox.running import BwrapCommands
-
-            return BwrapCommands(sandbox)
+            from agentrewind.integrations.sandbox.running import confined
         case "session":
-            from agentrewind.integrations.sandbox.session import SessionCommands
-
-            return SessionCommands(sandbox)
+            from agentrewind.integrations.sandbox.session import confined
         case _:
-            from agentrewind.integrations.sandbox.containers import ContainerCommands
-
-            return ContainerCommands(sandbox)
+            from agentrewind.integrations.sandbox.containers import confined
+    return confined(sandbox)

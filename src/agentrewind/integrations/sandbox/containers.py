@@ -9,15 +9,13 @@ import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
-from agentrewind.engine.commands import CANNOT_START, OUTPUT_LIMIT, CommandResult, encoded, result_of
+from agentrewind.engine.commands import CANNOT_START, CommandResult, encoded
 from agentrewind.engine.processes import RUN_MARK
 from agentrewind.engine.started import Process, Start
-from agentrewind.integrations.sandbox.environment import environment
-from agentrewind.integrations.sandbox.side import USER
+from agentrewind.integrations.sandbox.confined import Confined, Wanted
 from agentrewind.integrations.sandbox.spec import HOME, SIDES, Sandbox
 
 IMAGE = "debian:stable-slim"
@@ -30,59 +28,40 @@ _OF_THE_IMAGE = ("PATH", "SHELL", "VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "G
 _OF_THE_ENGINE = ("PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DBUS_SESSION_BUS_ADDRESS")
 
 
-class ContainerCommands:
-    """A container for each command, of the engine that the confinement names."""
+def confined(sandbox: Sandbox) -> Confined:
+    """A container for each command, of the engine that the confinement names: when its `run` returns it is gone."""
+    return Confined(sandbox, _prepared, _blamed)
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-        self._engine = sandbox.confinement.kind
 
-    def run(
-        self,
-        command: str,
-        *,
-        cwd: Path,
-        environ: Mapping[str, str],
-        timeout_s: float | None = None,
-        output_limit: int = OUTPUT_LIMIT,
-        pass_keys: Collection[str] = (),
-    ) -> CommandResult:
-        """See `Commands`. When this returns the container is gone."""
-        sandbox = self._sandbox
-        inside = sandbox.inside(cwd)
-        variables = environment(sandbox, environ, pass_keys, inside, USER)
-        seen = {name: value for name, value in variables.items() if name not in _OF_THE_IMAGE}
-        timeout_s = sandbox.confinement.limits.seconds if timeout_s is None else timeout_s
-        prepared = self._prepared(command, inside, seen, environ)
-        result = result_of(prepared, cwd, timeout_s=timeout_s, output_limit=output_limit)
-        if result.exit_code == _ENGINE_FAILED:
-            text = f"{self._engine} could not start a container: {result.output}"
-            return replace(result, exit_code=CANNOT_START, output=text)
+def _blamed(result: CommandResult, sandbox: Sandbox) -> CommandResult:
+    if result.exit_code != _ENGINE_FAILED:
         return result
+    text = f"{sandbox.confinement.kind} could not start a container: {result.output}"
+    return replace(result, exit_code=CANNOT_START, output=text)
 
-    @contextlib.contextmanager
-    def _prepared(
-        self, command: str, cwd: str, variables: dict[str, str], environ: Mapping[str, str]
-    ) -> Iterator[Start]:
-        name = f"agentrewind-{secrets.token_hex(6)}"
-        words = container_words(self._sandbox, name, cwd, variables)
-        client = {key: environ[key] for key in environ if key in _OF_THE_ENGINE or key.startswith("DOCKER_")}
-        line: list[str | bytes] = [*words, "/bin/sh", "-c", encoded(command)]
 
-        def start(sink: int) -> _Container:
-            popen = subprocess.Popen(
-                line,
-                # `--env NAME` takes the value from here: what stands in the words of a process, everybody may read.
-                env={**variables, **client},
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                start_new_session=True,
-            )
-            return _Container(popen, self._engine, name, client)
+@contextlib.contextmanager
+def _prepared(sandbox: Sandbox, asked: Wanted) -> Iterator[Start]:
+    name, environ = f"agentrewind-{secrets.token_hex(6)}", asked.environ
+    variables = {key: value for key, value in asked.variables.items() if key not in _OF_THE_IMAGE}
+    words = container_words(sandbox, name, asked.cwd, variables)
+    client = {key: environ[key] for key in environ if key in _OF_THE_ENGINE or key.startswith("DOCKER_")}
+    line: list[str | bytes] = [*words, "/bin/sh", "-c", encoded(asked.command)]
 
-        yield start
+    def start(sink: int) -> _Container:
+        popen = subprocess.Popen(
+            line,
+            # `--env NAME` takes the value from here: what stands in the words of a process, everybody may read.
+            env={**variables, **client},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
+        )
+        return _Container(popen, sandbox.confinement.kind, name, client)
+
+    yield start
 
 
 def container_words(sandbox: Sandbox, name: str, cwd: str, variables: Mapping[str, str]) -> list[str]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from agentrewind.engine.processes import RUN_MARK
-from agentrewind.integrations.sandbox.spec import HOME, TEMPORARY, Sandbox
+from agentrewind.integrations.sandbox.spec import HOME, TEMPORARY, USER, Sandbox
 from agentrewind.integrations.sandbox.view import search_path
 
 _HARMLESS = re.compile(
@@ -34,9 +34,7 @@ QUIET = {
 """Nothing waits for somebody to read, to write or to answer."""
 
 
-def environment(
-    sandbox: Sandbox, environ: Mapping[str, str], pass_keys: Collection[str], cwd: str, user: str
-) -> dict[str, str]:
+def environment(sandbox: Sandbox, environ: Mapping[str, str], pass_keys: Collection[str], cwd: str) -> dict[str, str]:
     """The whole environment of a command."""
     wanted = {*pass_keys, *sandbox.confinement.environ, RUN_MARK}
     kept = {name: value for name, value in environ.items() if name in wanted or _HARMLESS.fullmatch(name)}
@@ -54,8 +52,8 @@ def environment(
         "PATH": search_path(sandbox, environ),
         "HOME": HOME,
         "TMPDIR": TEMPORARY,
-        "USER": user,
-        "LOGNAME": user,
+        "USER": USER,
+        "LOGNAME": USER,
         "SHELL": "/bin/sh",
         "PWD": cwd,
     }

@@ -9,27 +9,19 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from agentrewind.core.errors import AgentError
-from agentrewind.engine.commands import (
-    ARGUMENT_LIMIT,
-    CANNOT_START,
-    OUTPUT_LIMIT,
-    CommandResult,
-    encoded,
-    result_of,
-)
+from agentrewind.engine.commands import ARGUMENT_LIMIT, CANNOT_START, CommandResult, encoded
 from agentrewind.engine.processes import descendants
 from agentrewind.engine.started import Process, Start
 from agentrewind.integrations.sandbox import cgroups
 from agentrewind.integrations.sandbox.bwrap import words
-from agentrewind.integrations.sandbox.environment import environment
+from agentrewind.integrations.sandbox.confined import Confined, Wanted
 from agentrewind.integrations.sandbox.filter import program
 from agentrewind.integrations.sandbox.probe import refuses_namespaces
-from agentrewind.integrations.sandbox.side import USER, mount_points
+from agentrewind.integrations.sandbox.side import mount_points
 from agentrewind.integrations.sandbox.spec import Limits, Sandbox
 
 _STATUS_S = 10.0
@@ -37,29 +29,9 @@ _STATUS_S = 10.0
 _FIRST_LINE = 4096
 
 
-class BwrapCommands:
-    """A sandbox for each command."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-
-    def run(
-        self,
-        command: str,
-        *,
-        cwd: Path,
-        environ: Mapping[str, str],
-        timeout_s: float | None = None,
-        output_limit: int = OUTPUT_LIMIT,
-        pass_keys: Collection[str] = (),
-    ) -> CommandResult:
-        """See `Commands`. When this returns no process of the command is left, whatever it did."""
-        sandbox = self._sandbox
-        inside = sandbox.inside(cwd)
-        variables = environment(sandbox, environ, pass_keys, inside, USER)
-        timeout_s = sandbox.confinement.limits.seconds if timeout_s is None else timeout_s
-        prepared = _prepared(sandbox, command, inside, variables)
-        return blamed(result_of(prepared, cwd, timeout_s=timeout_s, output_limit=output_limit), sandbox)
+def confined(sandbox: Sandbox) -> Confined:
+    """A sandbox for each command: when its `run` returns no process of the command is left, whatever it did."""
+    return Confined(sandbox, _prepared, blamed)
 
 
 def blamed(result: CommandResult, sandbox: Sandbox) -> CommandResult:
@@ -74,25 +46,21 @@ def blamed(result: CommandResult, sandbox: Sandbox) -> CommandResult:
 
 
 @contextlib.contextmanager
-def _prepared(sandbox: Sandbox, command: str, cwd: str, variables: dict[str, str]) -> Iterator[Start]:
+def _prepared(sandbox: Sandbox, asked: Wanted) -> Iterator[Start]:
     mount_points(sandbox)
-    script = encoded(command)
-    with script_file(script) as (line, more):
-        whole = [*limited(sandbox.confinement.limits), *line]
-        yield lambda sink: start_bwrap(sandbox, cwd, whole, variables, sink=sink, descriptors=more)
+    with _script(encoded(asked.command)) as (line, more):
+        whole = [*_limited(sandbox.confinement.limits), *line]
+        yield lambda sink: start_bwrap(sandbox, asked.cwd, whole, asked.variables, sink=sink, descriptors=more)
 
 
 @contextlib.contextmanager
-def script_file(script: bytes) -> Iterator[tuple[list[bytes | str], tuple[int, ...]]]:
+def _script(script: bytes) -> Iterator[tuple[list[bytes | str], tuple[int, ...]]]:
     """The words that run a script, and the descriptors that they need: a long one is read from a descriptor."""
     if len(script) < ARGUMENT_LIMIT:
         yield [*shell(), "-c", script], ()
         return
-    fd = os.memfd_create("command")
+    fd = in_memory("command", script)
     try:
-        with open(fd, "wb", closefd=False) as file:
-            file.write(script)
-        os.lseek(fd, 0, os.SEEK_SET)
         yield [*shell(), f"/proc/self/fd/{fd}"], (fd,)
     finally:
         os.close(fd)
@@ -103,7 +71,7 @@ def shell() -> list[bytes | str]:
     return [next((path for path in ("/usr/bin/bash", "/bin/bash") if os.path.exists(path)), "/bin/sh")]
 
 
-def limited(limits: Limits) -> Sequence[bytes | str]:
+def _limited(limits: Limits) -> Sequence[bytes | str]:
     """The words that set the limits of a process, before others that start it."""
     processes = "p" if shell() == ["/bin/sh"] else "u"
     settings = ["ulimit -c 0"]
@@ -154,13 +122,15 @@ def start_bwrap(
 def _filter() -> int:
     """A descriptor of the filter; -1 where there is none for this machine."""
     code = program()
-    if code is None:
-        return -1
-    fd = os.memfd_create("filter")
-    with open(fd, "wb", closefd=False) as file:
-        file.write(code)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
+    return -1 if code is None else in_memory("filter", code)
+
+
+def in_memory(name: str, data: bytes) -> int:
+    """A descriptor to read `data` from: of a file that has a name for people only."""
+    with open(os.memfd_create(name), "wb") as file:
+        file.write(data)
+        file.seek(0)
+        return os.dup(file.fileno())  # which shares the place to read from
 
 
 class Sandboxed(Process):

@@ -18,12 +18,13 @@ from pathlib import Path
 
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentError
-from agentrewind.engine.commands import OUTPUT_LIMIT, CommandResult, encoded, result_of
+from agentrewind.engine.commands import encoded
 from agentrewind.engine.processes import descendants
 from agentrewind.engine.started import Start
+from agentrewind.integrations.sandbox.confined import Confined, Wanted, wanted
 from agentrewind.integrations.sandbox.environment import environment
-from agentrewind.integrations.sandbox.running import Sandboxed, blamed, shell, start_bwrap
-from agentrewind.integrations.sandbox.side import USER, mount_points
+from agentrewind.integrations.sandbox.running import Sandboxed, blamed, in_memory, shell, start_bwrap
+from agentrewind.integrations.sandbox.side import mount_points
 from agentrewind.integrations.sandbox.spec import Limits, Sandbox
 from agentrewind.integrations.sandbox.view import shows
 
@@ -62,10 +63,11 @@ class Session:
             )
         keeper, self._keep = os.pipe()
         with _listening(Path(sandbox.side)) as server, open(Path(sandbox.side) / "session.log", "ab") as log:
-            code = _code()
+            # The program of the first process inside, which can't see the file that it is in.
+            code = in_memory("inside", Path(__file__).with_name("inside.py").read_bytes())
             try:
                 line = [python, "-I", "-S", f"/proc/self/fd/{code}", str(server.fileno()), str(keeper)]
-                variables = environment(sandbox, environ, (), sandbox.at, USER)
+                variables = environment(sandbox, environ, (), sandbox.at)
                 self._running: Sandboxed = start_bwrap(
                     sandbox,
                     sandbox.at,
@@ -111,59 +113,36 @@ def _listening(side: Path) -> Iterator[socket.socket]:
         os.close(fd)
 
 
-def _code() -> int:
-    """A descriptor of the program of the first process inside, which can't see the file that it is in."""
-    fd = os.memfd_create("inside")
-    with open(fd, "wb", closefd=False) as file:
-        file.write(Path(__file__).with_name("inside.py").read_bytes())
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
+def confined(sandbox: Sandbox) -> Confined:
+    """Commands in the sandbox that a `Session` owns, in this process or in another one.
+
+    What a command left running stands still when its `run` returns.
+    """
+    return Confined(sandbox, _prepared, blamed)
 
 
-class SessionCommands:
-    """Commands in the sandbox that a `Session` owns, in this process or in another one."""
+def _last(sandbox: Sandbox, asked: Wanted) -> int:
+    """Start a command that stays, with its output nowhere; its number inside. Raises: OSError."""
+    with closing(_connected(sandbox)) as line:
+        socket.send_fds(line, [_line({**_request(sandbox, asked), "lasts": True})], [])
+        return int(_answer(line)["pid"])
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
 
-    def run(
-        self,
-        command: str,
-        *,
-        cwd: Path,
-        environ: Mapping[str, str],
-        timeout_s: float | None = None,
-        output_limit: int = OUTPUT_LIMIT,
-        pass_keys: Collection[str] = (),
-    ) -> CommandResult:
-        """See `Commands`. What the command left running stands still when this returns."""
-        sandbox = self._sandbox
-        timeout_s = sandbox.confinement.limits.seconds if timeout_s is None else timeout_s
-        request = self._request(command, cwd, environ, pass_keys)
-        result = result_of(_prepared(sandbox, request), cwd, timeout_s=timeout_s, output_limit=output_limit)
-        return blamed(result, sandbox)
+def _end(sandbox: Sandbox, pid: int) -> None:
+    """End one that `_last` started, and its process group. Raises: OSError."""
+    with closing(_connected(sandbox)) as line:
+        line.sendall(_line({"end": pid}))
+        _answer(line)
 
-    def last(self, command: str, *, cwd: Path, environ: Mapping[str, str]) -> int:
-        """Start a command that stays, with its output nowhere; its number inside. Raises: OSError."""
-        with closing(_connected(self._sandbox)) as line:
-            socket.send_fds(line, [_line({**self._request(command, cwd, environ, ()), "lasts": True})], [])
-            return int(_answer(line)["pid"])
 
-    def end(self, pid: int) -> None:
-        """End one that `last` started, and its process group. Raises: OSError."""
-        with closing(_connected(self._sandbox)) as line:
-            line.sendall(_line({"end": pid}))
-            _answer(line)
-
-    def _request(self, command: str, cwd: Path, environ: Mapping[str, str], pass_keys: Collection[str]) -> Json:
-        inside = self._sandbox.inside(cwd)
-        script = os.fsdecode(encoded(command))
-        return {
-            "words": [*map(os.fsdecode, shell()), "-c", script],
-            "cwd": inside,
-            "environ": environment(self._sandbox, environ, pass_keys, inside, USER),
-            "limits": _limits(self._sandbox.confinement.limits),
-        }
+def _request(sandbox: Sandbox, asked: Wanted) -> Json:
+    script = os.fsdecode(encoded(asked.command))
+    return {
+        "words": [*map(os.fsdecode, shell()), "-c", script],
+        "cwd": asked.cwd,
+        "environ": asked.variables,
+        "limits": _limits(sandbox.confinement.limits),
+    }
 
 
 def _limits(limits: Limits) -> dict[str, int]:
@@ -189,9 +168,9 @@ def _connected(sandbox: Sandbox) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _prepared(sandbox: Sandbox, request: Json) -> Iterator[Start]:
+def _prepared(sandbox: Sandbox, asked: Wanted) -> Iterator[Start]:
     with closing(_connected(sandbox)) as line:
-        yield lambda sink: _Asked(line, request, sink)
+        yield lambda sink: _Asked(line, _request(sandbox, asked), sink)
 
 
 class _Asked:
@@ -239,20 +218,20 @@ class SessionHost:
     """Services in the sandbox of a session: a `Host`. Their numbers are those inside."""
 
     def __init__(self, sandbox: Sandbox, first: int, cwd: Path, environ: Mapping[str, str]) -> None:
-        self._commands = SessionCommands(sandbox)
-        self._first, self._cwd, self._environ = first, cwd, environ
+        self._sandbox, self._first, self._cwd, self._environ = sandbox, first, cwd, environ
 
     def start(self, command: str) -> int:
         """See `Host`."""
-        return self._commands.last(command, cwd=self._cwd, environ=self._environ)
+        return _last(self._sandbox, wanted(self._sandbox, command, self._cwd, self._environ))
 
     def alive(self, number: int) -> bool:
         """See `Host`."""
-        return self._commands.run(f"kill -0 {number}", cwd=self._cwd, environ=self._environ).exit_code == 0
+        asked = confined(self._sandbox).run(f"kill -0 {number}", cwd=self._cwd, environ=self._environ)
+        return asked.exit_code == 0
 
     def end(self, number: int) -> None:
         """See `Host`."""
-        self._commands.end(number)
+        _end(self._sandbox, number)
 
     def pids(self, numbers: Collection[int]) -> set[int]:
         """See `Host`."""

@@ -7,10 +7,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from agentrewind.integrations.sandbox.spec import HOME, SIDES, Sandbox
+from agentrewind.integrations.sandbox.spec import HOME, SIDES, USER, Sandbox
 from agentrewind.integrations.sandbox.view import view
-
-USER = "agent"
 
 
 def prepare(sandbox: Sandbox) -> None:

@@ -13,6 +13,7 @@ for each command. `none`: commands run as the user.
 
 HOME = "/home/agent"
 """The home directory inside: never the path of the user's own, so that nobody takes one for the other."""
+USER = "agent"
 TEMPORARY = "/tmp"  # noqa: S108 (the path inside)
 SIDES = {"tmp": TEMPORARY, "home": HOME}
 """What of the side directory is seen where."""
