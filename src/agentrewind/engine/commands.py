@@ -83,7 +83,7 @@ class Commands(Protocol):
 
 
 class Unconfined:
-    """Commands as the user's own: `run_command`."""
+    """Commands as the user's own."""
 
     def run(
         self,
@@ -95,39 +95,17 @@ class Unconfined:
         output_limit: int = OUTPUT_LIMIT,
         pass_keys: Collection[str] = (),
     ) -> CommandResult:
-        """See `run_command`."""
-        return run_command(
-            command,
-            cwd=cwd,
-            environ=environ,
-            timeout_s=timeout_s,
-            output_limit=output_limit,
-            pass_keys=pass_keys,
-        )
+        """See `Commands`. It returns even if children of the command live on and hold its output.
+
+        The command has a session of its own and `command_environ(environ, pass_keys)`. A child that it leaves running
+        keeps running, and may go on writing to an output that nobody reads. A time-out, and any exception (Ctrl-C),
+        ends the process group of the command: TERM, then KILL.
+        """
+        environ = command_environ(environ, pass_keys, cwd)
+        return result_of(_in_a_shell(command, cwd, environ), cwd, timeout_s=timeout_s, output_limit=output_limit)
 
 
 UNCONFINED = Unconfined()
-
-
-def run_command(
-    command: str,
-    *,
-    cwd: Path,
-    environ: Mapping[str, str],
-    timeout_s: float | None = None,
-    output_limit: int = OUTPUT_LIMIT,
-    pass_keys: Collection[str] = (),
-) -> CommandResult:
-    """Run `command` in a shell and return when it has ended, even if children of it live on and hold its output.
-
-    The command has no input, a session of its own and `command_environ(environ, pass_keys)`. A child that it leaves
-    running keeps running, and may go on writing to an output that nobody reads. Of an output longer than
-    `output_limit` bytes the head and the tail are returned, and a line between them that says how much is missing.
-
-    A time-out, and any exception (Ctrl-C), ends the process group of the command: TERM, then KILL.
-    """
-    environ = command_environ(environ, pass_keys, cwd)
-    return result_of(_in_a_shell(command, cwd, environ), cwd, timeout_s=timeout_s, output_limit=output_limit)
 
 
 def result_of(

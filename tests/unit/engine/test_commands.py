@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrewind.engine import commands, started
-from agentrewind.engine.commands import CANNOT_START, command_environ, run_command
+from agentrewind.engine.commands import CANNOT_START, UNCONFINED, command_environ
 from agentrewind.engine.output import Kept
 from agentrewind.engine.started import TIMED_OUT
 
@@ -26,7 +26,7 @@ PATH = os.environ["PATH"]
 @pytest.fixture
 def run(tmp_path):
     def call(command, environ=None, **given):
-        return run_command(command, cwd=tmp_path, environ={"PATH": PATH, **(environ or {})}, **given)
+        return UNCONFINED.run(command, cwd=tmp_path, environ={"PATH": PATH, **(environ or {})}, **given)
 
     return call
 
@@ -163,9 +163,9 @@ def test_a_command_that_ends_in_time_is_not_timed_out(run):
 def test_ctrl_c_ends_the_command_and_travels_on(tmp_path):
     code = (
         "import os, pathlib, sys\n"
-        "from agentrewind.engine.commands import run_command\n"
+        "from agentrewind.engine.commands import UNCONFINED\n"
         "try:\n"
-        "    run_command('echo $$ > pid; sleep 60; true', cwd=pathlib.Path(sys.argv[1]), environ=dict(os.environ))\n"
+        "    UNCONFINED.run('echo $$ > pid; sleep 60; true', cwd=pathlib.Path(sys.argv[1]), environ=dict(os.environ))\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted')\n"
     )
@@ -214,7 +214,7 @@ def test_without_pidfd_it_works_the_same(run, monkeypatch):
 
 
 def test_a_workspace_that_is_gone_is_said_to_be(tmp_path):
-    result = run_command("pwd", cwd=tmp_path / "gone", environ={})
+    result = UNCONFINED.run("pwd", cwd=tmp_path / "gone", environ={})
     assert result.exit_code == CANNOT_START
     assert result.output == f"The command could not be started in {tmp_path}/gone: No such file or directory.\n"
 
@@ -305,5 +305,5 @@ def test_no_pager_stands_in_the_way(run):
 def test_the_working_directory_is_the_one_given_even_through_a_link(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    result = run_command("pwd", cwd=tmp_path / "link", environ={"PATH": PATH, "PWD": "/elsewhere"})
+    result = UNCONFINED.run("pwd", cwd=tmp_path / "link", environ={"PATH": PATH, "PWD": "/elsewhere"})
     assert result.output == f"{tmp_path}/link\n"
