@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentrewind.compose import own_keys
 from agentrewind.core.errors import UsageError
+from agentrewind.core.settings import table_of
 from agentrewind.snapshots.budget import Limits, parse_size
 from agentrewind.snapshots.encryption import Encryption, WrongKey
 from agentrewind.snapshots.store import parameters_of
@@ -34,17 +34,7 @@ def keeping_of(settings: Path) -> Keeping:
     Raises:
         UsageError: it can't be read as settings, with the key that is wrong.
     """
-    try:
-        with settings.open("rb") as file:
-            table = tomllib.load(file).get("store", {})
-    except FileNotFoundError:
-        return Keeping()
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{settings}: can't be read as settings: {error}") from error
-    if not isinstance(table, dict):
-        raise UsageError(f"{settings}: [store] must be a table")
-    if unknown := sorted(table.keys() - set(_KNOWN)):
-        raise UsageError(f"{settings}: [store] has no setting {unknown[0]!r}; it has {', '.join(sorted(_KNOWN))}")
+    table = table_of(settings, "store", _KNOWN)
     encrypt = table.get("encrypt", False)
     if not isinstance(encrypt, bool):
         raise UsageError(f"{settings}: store.encrypt must be true or false")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from urllib.parse import unquote
 
 from agentrewind.core.errors import UsageError
 from agentrewind.core.redact import Redactor
+from agentrewind.core.settings import table_of
 
 SETTINGS_FILE = "agentrewind.toml"
 
@@ -32,6 +32,7 @@ _GENERATED = re.compile(r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9_+/=-]*[A-Z
 """What stands in the environment under a harmless name is secret if it looks generated: 20 letters and digits in a row,
 and in all of it digits and both cases. Hashes, build numbers and names of models don't."""
 _URL_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
+_KNOWN = ("patterns", "variables")
 _NOT_PRIVATE = (".example", ".sample", ".template", ".dist")
 
 
@@ -56,18 +57,8 @@ def settings_of(path: Path) -> SecretSettings:
     Raises:
         UsageError: it can't be read as settings, with the key that is wrong.
     """
-    try:
-        with path.open("rb") as file:
-            table = tomllib.load(file).get("secrets", {})
-    except (FileNotFoundError, NotADirectoryError):
-        return SecretSettings()
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: can't be read as settings: {error}") from error
-    if not isinstance(table, dict):
-        raise UsageError(f"{path}: [secrets] must be a table")
-    if unknown := sorted(table.keys() - {"patterns", "variables"}):
-        raise UsageError(f"{path}: [secrets] has no setting {unknown[0]!r}; it has patterns, variables")
-    texts = {key: table.get(key, []) for key in ("patterns", "variables")}
+    table = table_of(path, "secrets", _KNOWN)
+    texts = {key: table.get(key, []) for key in _KNOWN}
     for key, value in texts.items():
         if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
             raise UsageError(f"{path}: secrets.{key} must be a list of texts")

@@ -6,13 +6,13 @@ a service has no more power than any command of the agent, and where commands ru
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agentrewind.compose.confining import Confined
 from agentrewind.compose.secret import SETTINGS_FILE
 from agentrewind.core.errors import UsageError
+from agentrewind.core.settings import tables_of
 from agentrewind.engine.services import Beside, Host, Service, Services
 from agentrewind.integrations.sandbox import commands_of
 
@@ -26,13 +26,7 @@ def services_of(workspace: Path) -> tuple[Service, ...]:
         UsageError: it can't be read as settings, with the key that is wrong.
     """
     path = workspace / SETTINGS_FILE
-    try:
-        with path.open("rb") as file:
-            table = tomllib.load(file)
-    except FileNotFoundError:
-        return ()
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: can't be read as settings: {error}") from error
+    table = tables_of(path)
     if "sandbox" in table:
         raise UsageError(
             f"{path}: [sandbox] doesn't belong here, as the agent may write this file; say it with --sandbox and the"

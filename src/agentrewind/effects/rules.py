@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -11,6 +10,7 @@ from typing import Any, get_args
 
 from agentrewind.core.effects import Effect, EffectClass, Mode
 from agentrewind.core.errors import UsageError
+from agentrewind.core.settings import table_of
 from agentrewind.effects.findings import shown
 from agentrewind.effects.words import base
 
@@ -73,21 +73,10 @@ class Rules:
         Raises:
             UsageError: the file can't be read or says something else, with the key that is wrong.
         """
-        try:
-            with path.open("rb") as file:
-                table = tomllib.load(file).get("effects", {})
-        except FileNotFoundError:
-            return cls()
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path}: can't be read as settings: {error}") from error
-        return _rules(table, path)
+        return _rules(table_of(path, "effects", ("mode", "classes", "rule")), path)
 
 
-def _rules(table: object, path: Path) -> Rules:
-    if not isinstance(table, dict):
-        raise UsageError(f"{path}: [effects] must be a table")
-    if unknown := sorted(table.keys() - {"mode", "classes", "rule"}):
-        raise UsageError(f"{path}: [effects] has no setting {unknown[0]!r}; it has classes, mode, rule")
+def _rules(table: Mapping[str, Any], path: Path) -> Rules:
     mode = table.get("mode")
     if mode is not None and mode not in MODES:
         raise UsageError(f"{path}: effects.mode must be one of {', '.join(MODES)}")
