@@ -37,16 +37,24 @@ def surviving(tree: RunTree, target: RecordUid) -> list[str]:
     """In words, oldest first, what stands outside of the workspace once the run has gone back to `target`: of all paths
     that were ever abandoned. What may stand, for all that one knows, comes last.
     """
-    found = effects_of(abandoned(tree, target))
-    effects = [effect for _, effect in found]
-    outcomes = {(node.uid, node.effects[number].call, node.effects[number].undo): outcome
-                for node in tree.nodes.values() for number in range(len(node.effects))
-                if (outcome := tree.compensations.get((node.uid, number))) is not None}  # fmt: skip
-    said = (_said(effect, outcomes.get((node.uid, effect.call, effect.undo))) for node, effect in found
-            if effect.survives)  # fmt: skip
+    found, undone = effects_of(abandoned(tree, target)), _undone(tree)
+    said = (
+        _said(effect, undone.get((node.uid, effect.call, effect.undo))) for node, effect in found if effect.survives
+    )
     sure = dict.fromkeys(what for what in said if what)
-    perhaps = dict.fromkeys(effect.what for effect in effects if effect.may_survive)
+    perhaps = dict.fromkeys(effect.what for _, effect in found if effect.may_survive)
     return [*_cut(sure), *(f"perhaps: {what}" for what in _cut(perhaps))]
+
+
+def _undone(tree: RunTree) -> dict[tuple[RecordUid, str, str], str]:
+    """What became of each command that was to take something back, by node, tool call and command: it is run once for
+    all effects that it belongs to.
+    """
+    return {
+        (uid, effect.call, effect.undo): outcome
+        for (uid, number), outcome in tree.compensations.items()
+        for effect in tree.node(uid).effects[number : number + 1]
+    }
 
 
 def _said(effect: Effect, outcome: str | None) -> str:

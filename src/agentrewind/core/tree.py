@@ -109,10 +109,9 @@ class RunTree:
     verdicts: list[Judged] = field(default_factory=list)
     rejected: list[RewindRejected] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    compensations: dict[tuple[RecordUid, int], str] = field(default_factory=dict)
-    """By node and number of its effect: done, failed, or unknown where a crash came between."""
     compensating: list[CompensationBegan] = field(default_factory=list)
     compensated: dict[tuple[RecordUid, int], CompensationEnded] = field(default_factory=dict)
+    """By node and number of its effect; not those that were begun once more since."""
     intent: RewindIntended | None = None
     """A rewind that was begun and neither committed nor given up."""
     live: Snapshotted | None = None
@@ -194,13 +193,11 @@ class RunTree:
                 self.paused = None
 
     def _compensation(self, event: CompensationBegan | CompensationEnded) -> None:
-        key = (event.uid, event.number)
         if isinstance(event, CompensationBegan):
-            self.compensations[key] = "unknown"
             self.compensating.append(event)
+            self.compensated.pop((event.uid, event.number), None)
         else:
-            self.compensations[key] = event.outcome
-            self.compensated[key] = event
+            self.compensated[event.uid, event.number] = event
 
     def check(self, event: Event) -> None:
         """Say whether `apply` would take `event`; the tree stays as it is.
@@ -319,6 +316,12 @@ class RunTree:
         self.resumes += 1
         self.ended = None
         self.paused = None
+
+    @property
+    def compensations(self) -> dict[tuple[RecordUid, int], str]:
+        """By node and number of its effect: done, failed, or unknown where a crash came between."""
+        begun = {(event.uid, event.number): "unknown" for event in self.compensating}
+        return begun | {key: event.outcome for key, event in self.compensated.items()}
 
     def node(self, uid: RecordUid) -> Node:
         """Raises: UnknownRecord."""

@@ -82,6 +82,18 @@ def test_after_a_crash_none_is_run_a_second_time_and_the_rest_is_made_up_for(pla
     assert made.world.files == {"a": "0"}
 
 
+def test_the_failure_of_one_that_is_cut_off_the_second_time_is_not_its_outcome(place):
+    made = rig([do(1, "one"), do(2, "push-a"), commit("rec_000001"), say("ok")], "exit 3")
+    for _ in range(3):
+        made.step()
+    (began,), (ended,) = made.events(CompensationBegan), made.events(CompensationEnded)
+    tree = made.session.tree
+    assert tree.compensated == {(began.uid, began.number): ended}
+    made.log.append(began)
+    assert list(tree.compensations.values()) == ["unknown"]
+    assert tree.compensated == {}, "what the log goes by"
+
+
 def test_a_rewind_past_it_again_after_an_undo_runs_nothing(place):
     made = rig([do(1, "one"), do(2, "push-a"), commit("rec_000001"), say("ok")])
     for _ in range(3):
