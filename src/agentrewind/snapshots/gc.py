@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import SnapshotDamaged, StorageFull, StoreError
@@ -248,6 +248,7 @@ class _Collection:
         self._store = store
         self._files = store.pack_files
         self._found = found
+        self._keep = frozenset(found.keep)
         self._room = room
         self._progress = progress
         self._members = list(store.catalogue.members())
@@ -307,25 +308,20 @@ class _Collection:
         """Manifest and commit of a snapshot whose parent is now the nearest one that stays."""
         store = self._store
         state, snapshot = store.state(name), store.snapshot(name)
-        parent = self._nearest(store.parent(name))
+        merged, parent = self._interval(name)
         step = manifests.difference({} if parent is None else store.state(parent), state)
         told = replace(snapshot, parent=parent, changes=manifests.changes(step))
-        return store.described(told, step, state, self._details(name))
+        return store.described(told, step, state, joined([store.details(item) for item in merged]))
 
-    def _details(self, name: SnapshotId) -> dict[str, Any]:
-        """What is said of it and of those before it that go: their intervals are one from now on."""
-        keep, between = set(self._found.keep), [name]
-        while (parent := self._store.parent(between[-1])) is not None and parent not in keep and parent not in between:
-            between.append(parent)
-        return joined([self._store.details(item) for item in between])
-
-    def _nearest(self, name: SnapshotId | None) -> SnapshotId | None:
-        keep = set(self._found.keep)
-        seen: set[SnapshotId] = set()
-        while name is not None and name not in keep and name not in seen:
-            seen.add(name)
-            name = self._store.parent(name)
-        return name if name in keep else None
+    def _interval(self, name: SnapshotId) -> tuple[list[SnapshotId], SnapshotId | None]:
+        """It and those before it that go, newest first: their intervals are one from now on; and the one before them,
+        which stays.
+        """
+        merged, parent = {name: None}, self._store.parent(name)
+        while parent is not None and parent not in self._keep and parent not in merged:
+            merged[parent] = None
+            parent = self._store.parent(parent)
+        return list(merged), parent if parent in self._keep else None
 
     # The packs
 
@@ -467,5 +463,5 @@ class _Collection:
                 del catalogue.objects[name]
 
     def _forget_marks(self) -> None:
-        for name in self._store.kept() - set(self._found.keep):
+        for name in self._store.kept() - self._keep:
             (self._store.directory / KEPT / name).unlink(missing_ok=True)
