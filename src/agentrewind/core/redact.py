@@ -23,7 +23,7 @@ MIN_KNOWN = 8
 """Known values shorter than this are left alone: they stand in too many ordinary texts."""
 
 _MARK = re.compile(r"\[redacted [a-z-]+\]")
-_MARKS = re.compile(r"(\[redacted [a-z-]+\])")
+_MARKS = re.compile(f"({_MARK.pattern})")
 
 
 def _mark(kind: str) -> str:
@@ -367,10 +367,6 @@ class Redactor:
             for shape in self._patterns:
                 parts[at] = shape.rewrite(parts[at]) if not _MARK.search(parts[at]) else parts[at]
         return "".join(parts)
-
-    def finds(self, text: str) -> bool:
-        """Whether a secret stands in `text`."""
-        return self.text(text) is not text
 
     def _object(self, value: dict[str, Json]) -> Json:
         clean: dict[str, Json] = {}
