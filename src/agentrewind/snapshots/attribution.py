@@ -11,18 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentrewind.core.errors import RestoreRefused
 from agentrewind.core.world import SnapshotId
 from agentrewind.snapshots.drift import Drift, found
 from agentrewind.snapshots.packs import ObjectDamaged
+from agentrewind.snapshots.store import CARRIED, WORKERS, Store, of_run
 
-if TYPE_CHECKING:
-    from agentrewind.snapshots.store import Store
-
-WORKERS, CARRIED = "workers", "carried"
-"""What the description of a snapshot says: who was at work before it; which snapshot holds what it took over."""
 A_PERSON = "somebody else than a run"
 GONE = "another run, of which the snapshots are gone"
 BACK = "taken back meanwhile by whoever had changed it"
@@ -129,4 +125,4 @@ def _workers(details: dict[str, Any]) -> Workers:
     if WORKERS in details:
         return tuple(map(str, details[WORKERS]))
     by = str(details.get("by", ""))
-    return (by,) if by.startswith("run ") else ()
+    return (by,) if of_run(by) else ()

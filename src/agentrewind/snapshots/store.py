@@ -44,6 +44,8 @@ SCAN_CACHE = "scan-cache"
 KEY_EVERY = 64
 KEPT = "kept"
 """Directory of marks: snapshots of runs that somebody saved by hand as well."""
+WORKERS, CARRIED = "workers", "carried"
+"""What a description says besides: who was at work before the snapshot; which other one holds what it took over."""
 RUN = "run "
 """How `by` begins where a run made the snapshot."""
 _MANIFESTS_CACHED = 3
@@ -666,7 +668,7 @@ class Store:
     def details(self, name: SnapshotId) -> dict[str, Any]:
         """What its description says besides the snapshot itself."""
         plain = self._description(name)
-        return {key: plain[key] for key in ("rules", "by", "workers", "carried") if key in plain}
+        return {key: plain[key] for key in ("rules", "by", WORKERS, CARRIED) if key in plain}
 
     def rules(self, name: SnapshotId) -> str:
         """The digest of the path rules under which a snapshot was taken."""

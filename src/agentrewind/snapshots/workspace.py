@@ -28,7 +28,7 @@ from agentrewind.core.world import (
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots import manifests
 from agentrewind.snapshots.accepting import accepted
-from agentrewind.snapshots.attribution import CARRIED, WORKERS, Whose
+from agentrewind.snapshots.attribution import Whose
 from agentrewind.snapshots.beneath import opened, split
 from agentrewind.snapshots.contents import Contents
 from agentrewind.snapshots.drift import Policy
@@ -41,7 +41,7 @@ from agentrewind.snapshots.restoring import Restoring, rehearse
 from agentrewind.snapshots.rules import PathClass, PathRules
 from agentrewind.snapshots.site import Detection, Site
 from agentrewind.snapshots.site import Durability as Durability  # noqa: PLC0414 (for those who open a world)
-from agentrewind.snapshots.store import Store, of_run
+from agentrewind.snapshots.store import CARRIED, WORKERS, Store, of_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
