@@ -22,7 +22,7 @@ from agentrewind.integrations.formats.atif import export_atif
 from agentrewind.integrations.formats.mini_trajectory import export_mini
 from agentrewind.integrations.formats.spans import export_spans
 from agentrewind.journal.export import export_records
-from agentrewind.journal.reader import RedactedLog, RunLog, read_run
+from agentrewind.journal.reader import RunLog, read_run
 
 KINDS = ("records", "bundle", "atif", "mini", "otlp")
 SHOWN = 5
@@ -57,7 +57,7 @@ def command(ref: str, as_object: bool, **options: Any) -> None:
     export = _Export(
         home,
         log,
-        RedactedLog(log, hide) if redact else log,
+        log.redacted(hide) if redact else log,
         hide,
         redact=redact,
         with_secrets=with_secrets,

@@ -33,7 +33,7 @@ from agentrewind.core.redact import Redactor
 from agentrewind.core.world import Gap, Snapshot, SnapshotId
 from agentrewind.journal import format as fmt
 from agentrewind.journal.output import new_file
-from agentrewind.journal.reader import RedactedLog, RunLog, read_run
+from agentrewind.journal.reader import RunLog, read_run
 from agentrewind.snapshots.entry import SMALL
 from agentrewind.snapshots.portable import BundleRefused, Incoming, Outgoing, gaps, is_object_name
 from agentrewind.snapshots.store import RUN, Store
@@ -95,7 +95,7 @@ def export_bundle(
             return data
         return found.encode(encoding) if redact else None
 
-    shown = RedactedLog(log, hide) if redact else log
+    shown = log.redacted(hide) if redact else log
     started = shown.tree.started
     if started is None:
         raise UsageError(f"The run {log.run_dir.name} has no header; there is nothing to bundle.")

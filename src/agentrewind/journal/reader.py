@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentrewind.core.codec import Json
@@ -13,7 +13,7 @@ from agentrewind.core.tree import RunTree
 from agentrewind.journal import format as fmt
 from agentrewind.journal.files import DamagedAt, open_plain
 from agentrewind.journal.lease import is_held
-from agentrewind.journal.redacted import Redact, redacted
+from agentrewind.journal.redacted import Redact, as_is, redacted
 from agentrewind.journal.scan import Contents, scan
 
 
@@ -29,6 +29,13 @@ class RunLog:
     alive: bool
     """Whether a live process held the lease."""
     contents: Contents
+    redact: Redact = as_is
+    """What each content goes through when it is read."""
+
+    def redacted(self, redact: Redact) -> RunLog:
+        """The run as it would be if it were recorded with this redactor: what an older one left is taken out."""
+        events = tuple(redacted(event, redact) for event in self.events)
+        return replace(self, events=events, tree=RunTree.fold(events), redact=redact)
 
     def get(self, content: MessageId) -> Json:
         """A content that an event names.
@@ -43,11 +50,12 @@ class RunLog:
         path = self.run_dir / fmt.CONTENT
         fd = open_plain(path)
         try:
-            return fmt.open_content(content, os.pread(fd, place.length, place.offset))
+            found = fmt.open_content(content, os.pread(fd, place.length, place.offset))
         except ValueError as error:
             raise DamagedAt(path, place.offset, str(error)) from error
         finally:
             os.close(fd)
+        return self.redact(found)
 
 
 def read_run(run_dir: Path) -> RunLog:
@@ -61,19 +69,3 @@ def read_run(run_dir: Path) -> RunLog:
     found = scan(run_dir)
     warnings = () if alive else tuple(found.torn)
     return RunLog(run_dir, tuple(found.events), found.tree, warnings, alive, found.contents)
-
-
-class RedactedLog(RunLog):
-    """A run as it would be if it were recorded with another redactor: what an older one left is taken out."""
-
-    __slots__ = ("_redact",)
-
-    def __init__(self, log: RunLog, redact: Redact) -> None:
-        events = tuple(redacted(event, redact) for event in log.events)
-        super().__init__(log.run_dir, events, RunTree.fold(events), log.warnings, log.alive, log.contents)
-        object.__setattr__(self, "_redact", redact)
-
-    def get(self, content: MessageId) -> Json:
-        """As `RunLog.get`."""
-        redact: Redact = object.__getattribute__(self, "_redact")
-        return redact(RunLog.get(self, content))

@@ -14,6 +14,10 @@ from agentrewind.core.records import Event
 Redact = Callable[[Json], Json]
 
 
+def as_is(value: Json) -> Json:
+    return value
+
+
 def redacted(event: Event, redact: Redact) -> Event:
     """`event` with `redact` applied to all that could hold a secret, so that a field added later is covered too."""
     return typing.cast("Event", _rebuilt(event, redact))

@@ -17,7 +17,7 @@ from agentrewind.core.tree import RunTree
 from agentrewind.journal import format as fmt
 from agentrewind.journal.files import AppendedFile, DamagedAt, open_plain, sync_directory
 from agentrewind.journal.lease import Lease
-from agentrewind.journal.redacted import redacted
+from agentrewind.journal.redacted import Redact, as_is, redacted
 from agentrewind.journal.scan import Contents, Place, Scan, scan
 
 Durability = Literal["process", "power"]
@@ -30,10 +30,6 @@ EVENT_WRITTEN = crashpoints.named("journal.event-written")
 CONTENT_SYNCED = crashpoints.named("journal.content-synced")
 
 
-def as_is(value: Json) -> Json:
-    return value
-
-
 class JournalWriter:
     """Appends to a run and keeps its tree in step. Use `create` or `open`; one thread at a time.
 
@@ -41,9 +37,7 @@ class JournalWriter:
     survives a power loss, else what came after the last `sync` may be gone then.
     """
 
-    def __init__(
-        self, run_dir: Path, lease: Lease, found: Scan, redact: Callable[[Json], Json], *, power: bool
-    ) -> None:
+    def __init__(self, run_dir: Path, lease: Lease, found: Scan, redact: Redact, *, power: bool) -> None:
         self.run_dir = run_dir
         self.tree: RunTree = found.tree
         """The fold of all events appended. Only this writer applies."""
@@ -75,7 +69,7 @@ class JournalWriter:
         run_dir: Path,
         started: RunStarted,
         *,
-        redact: Callable[[Json], Json] = as_is,
+        redact: Redact = as_is,
         durability: Durability = "process",
     ) -> JournalWriter:
         """Begin a run in `run_dir`, which is made where it doesn't exist.
@@ -100,9 +94,7 @@ class JournalWriter:
             raise
 
     @classmethod
-    def open(
-        cls, run_dir: Path, *, redact: Callable[[Json], Json] = as_is, durability: Durability = "process"
-    ) -> JournalWriter:
+    def open(cls, run_dir: Path, *, redact: Redact = as_is, durability: Durability = "process") -> JournalWriter:
         """Go on with the run in `run_dir`. An unfinished last line of either file is cut off; `warnings` says so.
 
         Raises:
@@ -119,9 +111,7 @@ class JournalWriter:
             raise
 
     @classmethod
-    def _open(
-        cls, run_dir: Path, lease: Lease, redact: Callable[[Json], Json], durability: Durability
-    ) -> JournalWriter:
+    def _open(cls, run_dir: Path, lease: Lease, redact: Redact, durability: Durability) -> JournalWriter:
         found = scan(run_dir)
         _cut(run_dir / fmt.CONTENT, found.content_size)
         crashpoints.reach(CONTENT_TAIL_DROPPED)
