@@ -885,9 +885,8 @@ def _packs_sealed(directory: Path) -> bool | None:
 
 def _mend_format(directory: Path) -> None:
     """Write the line by which a store is known anew, where it is damaged."""
-    parameters = parameters_of(directory)
     if not read_plain(directory / "format", _MOST_MARK).startswith(FORMAT):
-        write_whole(directory / "format", FORMAT + (parameters or b""), durable=True)
+        write_whole(directory / "format", FORMAT + (parameters_of(directory) or b""), durable=True)
 
 
 def _other_parameters(directory: Path) -> bytes | None:
