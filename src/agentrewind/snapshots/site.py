@@ -207,13 +207,7 @@ class Site:
     def _coverage(self, totals: manifests.Totals) -> Coverage:
         seen, manner = self._finder.seen, self._finder.manner
         gaps = {path: seen.entries[path] for path in seen.gaps}
-        unstable = tuple(seen.unstable)
-        if not gaps:
-            return Coverage(
-                totals.entries, totals.bytes, unstable=unstable, volatile=seen.volatile, found_by=manner.found_by,
-                why_scanned=manner.why,
-            )  # fmt: skip
-        found = manifests.coverage(gaps, totals, unstable)
+        found = manifests.coverage(gaps, totals, tuple(seen.unstable))
         return replace(found, volatile=seen.volatile, found_by=manner.found_by, why_scanned=manner.why)
 
     def _ground(self, also: frozenset[str] = frozenset()) -> Ground:
