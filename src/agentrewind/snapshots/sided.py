@@ -402,8 +402,8 @@ class _Links:
 
 
 def _unwritten(error: OSError) -> StoreError | StorageFull:
-    what = f"what a sandbox holds can't be noted for a snapshot: {error.strerror}. Earlier snapshots are as they were."
-    return StorageFull(f"No room: {what}") if error.errno in NO_ROOM else StoreError(what.capitalize())
+    what = f"a sandbox holds can't be noted for a snapshot: {error.strerror}. Earlier snapshots are as they were."
+    return StorageFull(f"No room: what {what}") if error.errno in NO_ROOM else StoreError(f"What {what}")
 
 
 def _torn(fd: int) -> bool:
