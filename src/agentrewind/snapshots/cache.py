@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from agentrewind.snapshots.rules import PathRules
 
-_NAME = SCAN_CACHE
 _MAGIC = b"ARcache1"
 _ROW = struct.Struct("<I44s")
 _WRITTEN = named("snapshot.cache-written")
@@ -58,7 +57,7 @@ def _last_sound(store: Store, name: SnapshotId | None) -> SnapshotId | None:
 
 
 def _read(store: Store) -> tuple[dict[str, Any], dict[str, bytes]]:
-    data = store.read_aside(_NAME)
+    data = store.read_aside(SCAN_CACHE)
     body, checksum = data[:-32], data[-32:]
     if hashlib.sha256(body).digest() != checksum or not body.startswith(_MAGIC):
         return {}, {}
@@ -94,5 +93,5 @@ def save_cache(store: Store, root: Path, rules: PathRules, current: SnapshotId |
         "size": len(raw), "clock_ns": seen.clock_ns, "latest_ns": seen.latest_ns,
     }  # fmt: skip
     body = _MAGIC + canonical(head) + b"\n" + packed
-    store.write_aside(_NAME, body + hashlib.sha256(body).digest())
+    store.write_aside(SCAN_CACHE, body + hashlib.sha256(body).digest())
     reach(_WRITTEN)
