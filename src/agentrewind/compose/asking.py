@@ -10,7 +10,7 @@ from agentrewind.compose.runs import Run
 from agentrewind.compose.secret import redactor
 from agentrewind.core.errors import UsageError
 from agentrewind.core.records import RecordUid, RewindGivenUp, RewindIntended, RewindRejected, Rewound
-from agentrewind.core.world import RestoreReport
+from agentrewind.core.world import RestoreReport, worker
 from agentrewind.engine.people import People
 from agentrewind.engine.processes import marked, ticks_at
 from agentrewind.engine.rewinder import Wish, obstacle
@@ -61,7 +61,7 @@ def rehearsed(world: WorkspaceWorld, run: Run, target: RecordUid) -> RestoreRepo
     snapshot, last = run.node(target).began.snapshot, run.tree.live
     assert snapshot is not None  # `obstacle` has looked
     since = None if last is None else last.snapshot
-    whose = Whose(f"run {run.id}", lately=run.tree.ended is not None and not run.alive)
+    whose = Whose(worker(run.id), lately=run.tree.ended is not None and not run.alive)
     return world.restore(snapshot, dry_run=True, since=since, whose=whose)
 
 

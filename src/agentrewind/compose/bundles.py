@@ -30,13 +30,13 @@ from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentRewindError, SnapshotNotFound, StorageFull, StoreError, UsageError
 from agentrewind.core.records import Event, NodeBegan, NodeEnded, RunStarted
 from agentrewind.core.redact import Redactor
-from agentrewind.core.world import Gap, Snapshot, SnapshotId
+from agentrewind.core.world import Gap, Snapshot, SnapshotId, worker
 from agentrewind.journal import format as fmt
 from agentrewind.journal.output import new_file
 from agentrewind.journal.reader import RunLog, read_run
 from agentrewind.snapshots.entry import SMALL
 from agentrewind.snapshots.portable import BundleRefused, Incoming, Outgoing, gaps, is_object_name
-from agentrewind.snapshots.store import RUN, Store
+from agentrewind.snapshots.store import Store
 
 FORMAT = "agentrewind-bundle-1"
 MOST_BYTES = 16 << 30
@@ -363,7 +363,7 @@ class _Import:
                         self.place,
                         writable=True,
                         root=self.root,
-                        holder=f"{RUN}{self.run_id}",
+                        holder=worker(self.run_id),
                         encryption=encryption_of(self.place, making=True),
                     )
                     incoming = Incoming(store)
@@ -399,7 +399,7 @@ class _Import:
         again, but for what somebody else wrote there.
         """
         try:
-            with closing(open_world(self.home, self.root, holder=f"run {self.run_id}")) as world:
+            with closing(open_world(self.home, self.root, holder=worker(self.run_id))) as world:
                 before = world.snapshot().id
                 try:
                     world.restore(last)

@@ -16,14 +16,14 @@ from agentrewind.compose.home import Home
 from agentrewind.compose.stores import Place, Progress, opened, workspaces
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import AgentRewindError, StoreError
-from agentrewind.core.world import SnapshotId
+from agentrewind.core.world import RUN, SnapshotId
 from agentrewind.journal.format import JOURNAL
 from agentrewind.journal.lease import Lease
 from agentrewind.journal.reader import read_run
 from agentrewind.snapshots import gc
 from agentrewind.snapshots.gc import Collected, Survey
 from agentrewind.snapshots.intent import read_intent
-from agentrewind.snapshots.store import RUN, Store, of_run
+from agentrewind.snapshots.store import Store, of_run
 
 _HIDDEN = ".removing-"
 IMPORTING = ".importing-"

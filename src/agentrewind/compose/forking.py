@@ -26,7 +26,7 @@ from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import AgentRewindError, StoreError, UsageError
 from agentrewind.core.records import Forked, RecordUid, RunStarted, Snapshotted
 from agentrewind.core.redact import Redactor
-from agentrewind.core.world import Gap, Snapshot
+from agentrewind.core.world import Gap, Snapshot, worker
 from agentrewind.engine.forking import unforkable, write_beginning
 from agentrewind.journal.writer import JournalWriter
 from agentrewind.snapshots.sided import SidedWorld
@@ -177,7 +177,7 @@ def _written_out(run: Run, uid: RecordUid, files: Path, side: Path) -> tuple[Gap
 
 def _saved(home: Home, files: Path, target: Path, progress: Progress | None, run_id: str) -> Snapshot:
     store = home.store_of(target)
-    with closing(open_world(home, files, store=store, holder=f"run {run_id}", progress=progress)) as world:
+    with closing(open_world(home, files, store=store, holder=worker(run_id), progress=progress)) as world:
         if world.pending is not None:
             raise StoreError(
                 f"A restore of {target} was cut off and its files were removed since; `agentrewind snap create` there"

@@ -21,6 +21,7 @@ from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentRewindError, UsageError
 from agentrewind.core.strategy import Decision, GoOn, Stop, Strategy
 from agentrewind.core.tree import RunTree
+from agentrewind.core.world import worker
 from agentrewind.engine.processes import RUN_MARK
 from agentrewind.engine.session import Session
 from agentrewind.integrations.clients import install
@@ -157,7 +158,7 @@ def session(
     classified = classifier(root)
     redact = redactor(os.environ, root)
     started = header(root, task, redact=redact, name=name, agent="python", strategy=strategy, memory=memory)
-    holder = f"run {started.run_id}"
+    holder = worker(started.run_id)
     with _alone(), closing(open_world(home, root, rules=rules, durability=durability, holder=holder)) as world:
         settle(home, world, root)
         with created(home, started, redact, durability) as log:

@@ -18,7 +18,7 @@ from agentrewind.core.errors import AgentRewindError, UsageError
 from agentrewind.core.records import Event, RunStarted
 from agentrewind.core.strategy import Decision, Stop, Strategy
 from agentrewind.core.tree import RunTree
-from agentrewind.core.world import World
+from agentrewind.core.world import World, worker
 from agentrewind.dialects.anthropic_messages import AnthropicMessages
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.dialects.openai_responses import OpenAIResponses
@@ -130,7 +130,7 @@ def attributed(world: WorkspaceWorld | SharedWorld, run_id: str) -> Attributed |
     """A workspace as a run uses it: its snapshots say who was at work."""
     if isinstance(world, SharedWorld):
         return world
-    return Attributed(world, Alone(f"run {run_id}"))
+    return Attributed(world, Alone(worker(run_id)))
 
 
 def people(log: Watched | JournalWriter) -> People:

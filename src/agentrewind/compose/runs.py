@@ -21,7 +21,7 @@ from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentRewindError, Busy, JournalError, StoreError, UnknownRecord, UsageError
 from agentrewind.core.records import FilesRestored, MessageId, RecordUid, Rewound, RunEnded, RunStarted
 from agentrewind.core.tree import Node, RunTree
-from agentrewind.core.world import Pending, RestoreReport, SnapshotId
+from agentrewind.core.world import Pending, RestoreReport, SnapshotId, worker
 from agentrewind.engine import offline
 from agentrewind.journal.reader import RunLog, read_run
 from agentrewind.journal.requests import Requests
@@ -223,7 +223,7 @@ class Run:
             raise Busy(f"The run {self.id} is still running. Wait until it has ended, or stop it, and try again.")
         workspace = self._standing()
         redact = redactor(environ, workspace)
-        holder = f"run {self.id}"
+        holder = worker(self.id)
         try:
             with (
                 closing(

@@ -17,7 +17,16 @@ from agentrewind.compose.room import Room
 from agentrewind.compose.runs import halves_of, settle
 from agentrewind.compose.worlds import Progress, open_world
 from agentrewind.core.errors import Busy
-from agentrewind.core.world import Capabilities, Changes, Pending, RestoreReport, Snapshot, SnapshotId, Verification
+from agentrewind.core.world import (
+    Capabilities,
+    Changes,
+    Pending,
+    RestoreReport,
+    Snapshot,
+    SnapshotId,
+    Verification,
+    worker,
+)
 from agentrewind.snapshots.workspace import Durability, WorkspaceWorld
 
 PATIENCE_S = 120.0
@@ -49,7 +58,7 @@ class SharedWorld:
         self._durability: Durability = durability
         self._progress = progress
         self._lock = threading.RLock()
-        self._room = Room(home, workspace, f"run {run_id}")
+        self._room = Room(home, workspace, worker(run_id))
         try:
             self.snapshot()
         except BaseException:
@@ -68,7 +77,7 @@ class SharedWorld:
                 return open_world(
                     self._home,
                     self._workspace,
-                    holder=f"run {self._run_id}",
+                    holder=worker(self._run_id),
                     durability=self._durability,
                     progress=self._progress,
                     run_id=self._run_id,
@@ -160,7 +169,7 @@ def world_of(
     """
     if share:
         return SharedWorld(home, workspace, run_id, durability=durability, progress=progress)
-    holder = f"run {run_id}"
+    holder = worker(run_id)
     world = open_world(home, workspace, holder=holder, durability=durability, progress=progress, run_id=run_id)
     try:
         for line in settle(home, world, workspace):

@@ -202,6 +202,17 @@ class World(Protocol):
         """Give the lease back."""
 
 
+RUN = "run "
+"""How a worker's name begins where it is a run."""
+
+
+def worker(run_id: str) -> str:
+    """What a run is called where it matters who was at work: as the holder of a workspace, as the maker of a snapshot,
+    as `mine` of `restore_own`.
+    """
+    return RUN + run_id
+
+
 @runtime_checkable
 class KeepsOthers(Protocol):
     """A world whose snapshots say who was at work when something changed."""

@@ -20,7 +20,7 @@ from agentrewind.core.strategy import Decision, Strategy
 from agentrewind.core.tools import NAMES, TOOLS
 from agentrewind.core.tree import Node
 from agentrewind.core.wire import Send, WireReply
-from agentrewind.core.world import SnapshotId, TellsApart, World
+from agentrewind.core.world import SnapshotId, TellsApart, World, worker
 from agentrewind.dialects.base import Dialect, MemoryRole
 from agentrewind.engine import offline
 from agentrewind.engine.checkpointer import Log
@@ -409,7 +409,7 @@ class FreshSession(Session):
             )
 
     def _mine(self) -> str:
-        return f"run {self.tree.started.run_id if self.tree.started else ''}"
+        return worker(self.tree.started.run_id if self.tree.started else "")
 
     def _recorded_tool(self, name: str, arguments: Json, call_id: str | None) -> RecordUid | None:
         if self._replay is None:

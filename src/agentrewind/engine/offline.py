@@ -23,7 +23,7 @@ from agentrewind.core.records import (
     Warned,
 )
 from agentrewind.core.tree import Node, RunTree
-from agentrewind.core.world import KeepsOthers, RestoreReport, SnapshotId, World
+from agentrewind.core.world import KeepsOthers, RestoreReport, SnapshotId, World, worker
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.compensation import compensate
 from agentrewind.engine.prefix import answered_here
@@ -379,4 +379,4 @@ def _brought_to(world: World, snapshot: SnapshotId, tree: RunTree) -> RestoreRep
     move = unanswered_move(tree)
     if move is None or not move.kept or not isinstance(world, KeepsOthers):
         return world.restore(snapshot)
-    return world.restore_own(snapshot, f"run {_run_id(tree)}", people=True)
+    return world.restore_own(snapshot, worker(_run_id(tree)), people=True)

@@ -26,7 +26,7 @@ from agentrewind.core.records import (
     Warned,
 )
 from agentrewind.core.tree import RunTree
-from agentrewind.core.world import Gap, KeepsOthers, RestoreReport, SnapshotId, TellsApart, World
+from agentrewind.core.world import Gap, KeepsOthers, RestoreReport, SnapshotId, TellsApart, World, worker
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.compensation import compensate
 from agentrewind.engine.processes import Process, end_all, leftovers, ticks_now
@@ -110,7 +110,7 @@ def brought_back(
     """Restore the files of a rewind as it was intended; `until` as in `KeepsOthers`. Raises: as `World.restore`."""
     if intent.keeps == "nothing" or tree.started is None or not isinstance(world, KeepsOthers):
         return world.restore(intent.snapshot)
-    mine = f"run {tree.started.run_id}"
+    mine = worker(tree.started.run_id)
     return world.restore_own(intent.snapshot, mine, people=intent.keeps == "all", until=until)
 
 

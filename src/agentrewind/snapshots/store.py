@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from agentrewind.core.codec import canonical, from_plain, to_plain
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import NO_ROOM, SnapshotDamaged, SnapshotNotFound, StorageFull, StoreError, UsageError
-from agentrewind.core.world import Changes, Coverage, Snapshot, SnapshotId
+from agentrewind.core.world import RUN, Changes, Coverage, Snapshot, SnapshotId
 from agentrewind.snapshots import encryption, manifests, packs
 from agentrewind.snapshots.beneath import DIRECTORY, sync_directory
 from agentrewind.snapshots.budget import Budget, Limits
@@ -46,8 +46,6 @@ KEPT = "kept"
 """Directory of marks: snapshots of runs that somebody saved by hand as well."""
 WORKERS, CARRIED = "workers", "carried"
 """What a description says besides: who was at work before the snapshot; which other one holds what it took over."""
-RUN = "run "
-"""How `by` begins where a run made the snapshot."""
 _MANIFESTS_CACHED = 3
 _DESCRIPTIONS_CACHED = 16
 _LARGE = 20_000
@@ -825,6 +823,7 @@ def new_id() -> SnapshotId:
 
 
 def of_run(by: str) -> bool:
+    """Whether a run made a snapshot by this name."""
     return by.startswith(RUN)
 
 
