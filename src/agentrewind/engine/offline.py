@@ -28,7 +28,7 @@ from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.compensation import compensate
 from agentrewind.engine.prefix import answered_here
 from agentrewind.engine.processes import Process, end_all, marked
-from agentrewind.engine.rewinder import Ender, Rewinder, Wish, brought_back
+from agentrewind.engine.rewinder import Ender, Rewinder, Wish, brought_back, commit_of
 
 FILES_DONE = named("restore.files done")
 UNDO_INTENDED = named("undo.intent written")
@@ -89,26 +89,14 @@ def settle(log: Log, world: World) -> list[str]:
         return [_give_up(log, world, intent, error)]
     restore_ms = ms(clock)
     log.append(
-        Rewound(
-            intent.branch,
-            intent.source,
-            intent.target,
-            intent.live,
-            intent.note,
-            intent.by,
-            intent.why,
-            keep_world=intent.keep_world,
-            restored=len(report.acts) if report else 0,
-            kept=report.kept if report else (),
+        replace(
+            commit_of(intent, report),
+            live=intent.live,
             ended_processes=tuple(map(str, ended)),
             memory_tokens=tokens(_memory(log.tree, intent.target, intent.note)) if intent.why == "rewind" else 0,
             took_ms=ms(begun),
             at_ns=time.time_ns(),
             restore_ms=restore_ms,
-            request=intent.request,
-            asked=intent.asked,
-            selector=intent.selector,
-            memory=intent.memory,
         )
     )
     log.sync()
@@ -240,19 +228,7 @@ def _undo_rewind(log: Log, world: World, last: Rewound) -> Rewound:
     clock = time.perf_counter()
     report = world.restore(last.live)
     restore_ms = ms(clock)
-    event = Rewound(
-        intent.branch,
-        intent.source,
-        source,
-        report.live or live,
-        by="person",
-        why="undo",
-        restored=len(report.acts),
-        kept=report.kept,
-        took_ms=restore_ms,
-        at_ns=time.time_ns(),
-        restore_ms=restore_ms,
-    )
+    event = replace(commit_of(intent, report), took_ms=restore_ms, at_ns=time.time_ns(), restore_ms=restore_ms)
     log.append(event)
     log.sync()
     return event

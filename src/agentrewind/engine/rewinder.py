@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agentrewind.core.budgets import Budget
@@ -26,7 +26,7 @@ from agentrewind.core.records import (
     Warned,
 )
 from agentrewind.core.tree import RunTree
-from agentrewind.core.world import Gap, KeepsOthers, RestoreReport, SnapshotId, TellsApart, World, worker
+from agentrewind.core.world import KeepsOthers, RestoreReport, SnapshotId, TellsApart, World, worker
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.compensation import compensate
 from agentrewind.engine.processes import Process, end_all, leftovers, ticks_now
@@ -112,6 +112,26 @@ def brought_back(
         return world.restore(intent.snapshot)
     mine = worker(tree.started.run_id)
     return world.restore_own(intent.snapshot, mine, people=intent.keeps == "all", until=until)
+
+
+def commit_of(intent: RewindIntended, report: RestoreReport | None) -> Rewound:
+    """The commit of a rewind that was made as intended; `report` is of its files, None where they stay as they are."""
+    return Rewound(
+        intent.branch,
+        intent.source,
+        intent.target,
+        (report.live if report else None) or intent.live,
+        intent.note,
+        intent.by,
+        intent.why,
+        keep_world=intent.keep_world,
+        restored=len(report.acts) if report else 0,
+        kept=report.kept if report else (),
+        request=intent.request,
+        asked=intent.asked,
+        selector=intent.selector,
+        memory=intent.memory,
+    )
 
 
 class Rewinder:
@@ -238,19 +258,11 @@ class Rewinder:
         if not intent.keep_world:
             compensate(self._log, intent)
         clock = time.perf_counter()
-        touched, kept, live = (0, (), intent.live) if self._keep_world else self._restore(intent)
-        restore_ms = 0.0 if self._keep_world else ms(clock)
+        report = None if intent.keep_world else self._restore(intent)
+        restore_ms = 0.0 if report is None else ms(clock)
         reach(RESTORED)
-        rewound = Rewound(
-            intent.branch,
-            intent.source,
-            intent.target,
-            live,
-            intent.note,
-            intent.by,
-            keep_world=self._keep_world,
-            restored=touched,
-            kept=kept,
+        rewound = replace(
+            commit_of(intent, report),
             ended_processes=tuple(map(str, ended)),
             ended_threads=tuple(ended_threads),
             context=context,
@@ -258,10 +270,6 @@ class Rewinder:
             took_ms=ms(begun),
             at_ns=time.time_ns(),
             restore_ms=restore_ms,
-            request=intent.request,
-            asked=intent.asked,
-            selector=intent.selector,
-            memory=intent.memory,
         )
         self._log.append(rewound)
         self._log.sync()
@@ -281,14 +289,14 @@ class Rewinder:
             )
         return ended
 
-    def _restore(self, intent: RewindIntended) -> tuple[int, tuple[Gap, ...], SnapshotId]:
+    def _restore(self, intent: RewindIntended) -> RestoreReport:
         try:
             report = brought_back(self._world, intent, self._log.tree)
         except (AgentRewindError, OSError) as error:
             self._go_back(intent, error)
             raise RewindRefused(f"The rewind was not made: {error} The files are as they were before it.") from error
         self._checkpointer.moved(intent.snapshot)
-        return len(report.acts), report.kept, report.live or intent.live
+        return report
 
     def _go_back(self, intent: RewindIntended, error: Exception) -> None:
         """After a failed restore: make the files what they were, and say in the journal that it came to nothing."""
