@@ -304,7 +304,7 @@ def halves_of(home: Home, world: WorkspaceWorld, workspace: Path) -> list[str]:
     """The runs that were cut off while they restored this workspace together with their sandbox. Left alone, each
     would later finish that over everything that was done here since.
     """
-    return [run_id for run_id in cut_off_with_side(home, world) if _is_here(home, run_id, workspace)]
+    return [run_id for run_id in cut_off_with_side(home, world) if _tree_here(home, run_id, workspace) is not None]
 
 
 def _settled(home: Home, world: WorkspaceWorld, workspace: Path, log: JournalWriter | None) -> list[str]:
@@ -339,20 +339,17 @@ def _finish(world: WorkspaceWorld, pending: Pending, log: JournalWriter | None) 
 
 def _intends(home: Home, run_id: str, workspace: Path, target: SnapshotId) -> bool:
     """Whether that run was cut off in a rewind of this workspace to this snapshot."""
+    tree = _tree_here(home, run_id, workspace)
+    return tree is not None and tree.intent is not None and tree.intent.snapshot == target
+
+
+def _tree_here(home: Home, run_id: str, workspace: Path) -> RunTree | None:
+    """The tree of a run of this workspace; None of another one, or of one that can't be read."""
     try:
         tree = read_run(home.run_dir(run_id)).tree
     except AgentRewindError:
-        return False
-    here = tree.started is not None and tree.started.workspace == str(workspace)
-    return here and tree.intent is not None and tree.intent.snapshot == target
-
-
-def _is_here(home: Home, run_id: str, workspace: Path) -> bool:
-    try:
-        started = read_run(home.run_dir(run_id)).tree.started
-    except AgentRewindError:
-        return False
-    return started is not None and started.workspace == str(workspace)
+        return None
+    return tree if tree.started is not None and tree.started.workspace == str(workspace) else None
 
 
 def verify_snapshots(run: Run, progress: Progress) -> tuple[int, list[str]]:

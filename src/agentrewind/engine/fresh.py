@@ -260,12 +260,11 @@ class FreshSession(Session):
         begun = time.perf_counter()
         ended = tuple(item.id for item in self._ended_by(thread, wish.target))
         asked = self._asked_at(thread, wish)
-        effects = tuple(surviving(self.tree, wish.target))
         try:
             intent = self._rewinder.intend(wish)
         except RewindRefused as error:
             return str(error)
-        self._end_process(Departure(intent, asked, ended, effects, begun))
+        self._end_process(Departure(intent, asked, ended, begun))
         return None
 
     def _asked_at(self, thread: Thread, wish: Wish) -> RecordUid:

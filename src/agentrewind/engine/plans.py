@@ -43,7 +43,6 @@ class Departure:
     asked: RecordUid
     """The LLM call that asked for it, or after which somebody else did."""
     ended_threads: tuple[ThreadId, ...] = ()
-    effects: tuple[str, ...] = ()
     begun: float = 0.0
 
 
