@@ -19,6 +19,12 @@ Redact = Callable[[Json], Json]
 _HINTS = {"readOnlyHint": "read_only", "destructiveHint": "destructive", "openWorldHint": "open_world"}
 
 
+def nothing(name: str, arguments: Json, annotations: Annotations | None) -> tuple[Effect, ...]:
+    """Nobody says what a call does."""
+    del name, arguments, annotations
+    return ()
+
+
 class Effects:
     """Gives each call of a run its effects; knows what the tools say of themselves.
 
@@ -29,7 +35,7 @@ class Effects:
     """
 
     def __init__(
-        self, classify: Classify, gate: Gate | None = None, pids: Callable[[], Collection[int]] = tuple
+        self, classify: Classify = nothing, gate: Gate | None = None, pids: Callable[[], Collection[int]] = tuple
     ) -> None:
         self._classify = classify
         self.pids = pids

@@ -38,7 +38,7 @@ from agentrewind.dialects.base import Dialect, MemoryRole, Reply, ToolCall
 from agentrewind.engine import degraded, refusals
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
-from agentrewind.engine.effects import key_of
+from agentrewind.engine.effects import Effects, key_of
 from agentrewind.engine.gate import BESIDE, Planned, Question
 from agentrewind.engine.memory_policy import Asking, Memory, names
 from agentrewind.engine.noticing import Teller
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from agentrewind.core.tree import RunTree
     from agentrewind.core.world import World
     from agentrewind.engine.auditing import Auditor
-    from agentrewind.engine.effects import Effects
     from agentrewind.engine.offline import ResumePoint
     from agentrewind.engine.people import People
 
@@ -138,8 +137,8 @@ class Session:
         self._tools: tuple[list[Json], MessageId | None, Json] | None = None
         self._seeded: frozenset[str] = frozenset()
         self._ended = False
-        self.effects: Effects | None = None
-        """Who says what the calls do; set before the first one."""
+        self.effects = Effects()
+        """Who says what the calls do; set before the first one. By default nobody does, and all may run."""
         self.auditor: Auditor | None = None
         """Who compares the world with what is known of it while the model thinks; set before the first call."""
         self.people: People | None = None
@@ -253,7 +252,7 @@ class Session:
 
     def _unread(self, dialect: Dialect, body: Json, why: str, send: Send) -> WireReply:
         """A request that can't be understood: on its way as it is, unless calls are to be held, which can't be then."""
-        held = self.effects is not None and self.effects.gate.holds
+        held = self.effects.gate.holds
         with self._guarded():
             act = "refused" if held else "passed through without being recorded"
             self._log.append(Warned(f"A call was {act}: {why}"))
@@ -341,8 +340,6 @@ class Session:
 
     def _questions(self, uid: RecordUid, calls: Sequence[ToolCall]) -> list[Question]:
         """What stands between the calls of an answer and their running."""
-        if self.effects is None:
-            return []
         planned = self.effects.planned(uid, calls, self.tree.node(uid).effects, self._redact)
         asked = self.effects.gate.questions(self.tree, planned)
         if not asked:
@@ -353,7 +350,6 @@ class Session:
         self, turn: Turn, by: Asking, answer: Reply, reply: WireReply, asked: Sequence[Question]
     ) -> tuple[WireReply, bool | None]:
         """Let the calls of an answer run, or tell the model in their place why they don't. As `_turn`."""
-        assert self.effects is not None
         gates = self.effects.gate.settle(asked)
         with self._guarded():
             for gate in gates:
@@ -411,8 +407,7 @@ class Session:
         """The id and the redacted form of a list of tools; the same list as last time costs nothing."""
         if self._tools is None or self._tools[0] != tools:
             self._tools = (tools, self._log.put(tools) if tools else None, self._redact(tools))
-            if self.effects is not None:
-                self.effects.learn(tools)
+            self.effects.learn(tools)
         return self._tools[1], self._tools[2]
 
     def _store_message(self, message: Message) -> tuple[MessageId, bytes]:
@@ -441,7 +436,7 @@ class Session:
                 None,
                 answer.usage,
                 ms(begun),
-                effects=self._effects_of(answer) if not lost else (),
+                effects=() if lost else self.effects.of_answer(answer.calls, rewinds=self._offers),
                 digest=first_line(answer.text),
                 calls=tuple(short(call) for call in answer.calls),
                 action=action_of(answer.calls),
@@ -450,14 +445,11 @@ class Session:
         )
         return answer
 
-    def _effects_of(self, answer: Reply) -> tuple[Effect, ...]:
-        return () if self.effects is None else self.effects.of_answer(answer.calls, rewinds=self._offers)
-
     def _stripped(self, dialect: Dialect, thread: Thread, reply: WireReply, *, stream: bool) -> WireReply:
         """The model calls the rewind tools for ever: give the harness its answer without those calls."""
         with self._guarded():
             answer = dialect.parse(reply.body, stream=stream)
-            gates = self.effects is not None and self.effects.gate.mode != "record"
+            gates = self.effects.gate.mode != "record"
             names = NAMES.union(call.name for call in answer.calls) if gates else NAMES
             response = dialect.without_calls(answer.response, names)
             what = "rewind tools, or calls that may not run, were" if gates else "rewind tools"
@@ -665,8 +657,6 @@ class Session:
 
     def _ask_about(self, uid: RecordUid) -> None:
         """Raises: NotRun: the call of this tool node may not run; the text says so to the agent."""
-        if self.effects is None:
-            return
         with self._guarded():
             began = self.tree.node(uid).began
             call = began.effects[0].call if began.effects else ""
@@ -681,7 +671,7 @@ class Session:
                 raise NotRun(gate.told)
 
     def _effects_of_tool(self, name: str, arguments: Json, call_id: str | None) -> tuple[Effect, ...]:
-        if self.effects is None or name == SUBMISSION:
+        if name == SUBMISSION:
             return ()
         pending = {key: tool for thread in self._threads.all() for key, tool in thread.pending.items()}
         return self.effects.of_tool(name, arguments, self.effects.claimed(name, call_id, pending))
@@ -737,8 +727,7 @@ class Session:
         approved = {gate.call for gate in self.tree.node(uid).gated if gate.outcome == "approved"}
         if not all(question.planned.call in approved for question in self._questions(uid, calls)):
             return False
-        if self.effects is not None:
-            self.effects.let_through(calls)
+        self.effects.let_through(calls)
         return True
 
     def _again(self, dialect: Dialect, thread: Thread, response: Json, *, stream: bool) -> WireReply:

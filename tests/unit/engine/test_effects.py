@@ -143,7 +143,7 @@ def test_hints_of_a_tool_on_the_wire_are_believed():
 
 def test_a_journal_without_effects_reads_as_before():
     rig = Rig([do(1, "one")])
-    rig.session.effects = None
+    rig.session.effects = Effects()
     rig.step()
     assert all(node.effects == () for node in RunTree.fold(rig.log.events).path())
 
