@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
 from agentrewind.compose.home import Home
@@ -27,6 +27,7 @@ from agentrewind.core.world import (
     Verification,
     worker,
 )
+from agentrewind.snapshots.attributed import looking
 from agentrewind.snapshots.workspace import Durability, WorkspaceWorld
 
 PATIENCE_S = 120.0
@@ -97,27 +98,21 @@ class SharedWorld:
                 self._home, world, self._workspace
             ):  # another run was killed while it restored
                 settle(self._home, world, self._workspace)
-            world.mark(self._room.since_last_look())
-            saved = world.snapshot(label)
-            world.sync()
-            self._room.looked()
+            with looking(world, self._room):
+                saved = world.snapshot(label)
+                world.sync()
             return saved
 
     def restore(self, snapshot: SnapshotId, *, dry_run: bool = False, accept_incomplete: bool = False) -> RestoreReport:
-        with self._opened() as world:
-            world.mark(self._room.since_last_look())
-            report = world.restore(snapshot, dry_run=dry_run, accept_incomplete=accept_incomplete)
-            self._room.looked()
-            return report
+        with self._opened() as world, nullcontext() if dry_run else looking(world, self._room):
+            return world.restore(snapshot, dry_run=dry_run, accept_incomplete=accept_incomplete)
 
     def restore_own(
         self, snapshot: SnapshotId, mine: str, *, people: bool, until: SnapshotId | None = None
     ) -> RestoreReport:
-        with self._opened() as world:
-            world.mark(self._room.since_last_look())
+        with self._opened() as world, looking(world, self._room):
             report = world.restore_own(snapshot, mine, people=people, until=until)
             world.sync()
-            self._room.looked()
             return report
 
     def find(self, snapshot: SnapshotId) -> Snapshot:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 from agentrewind.core.world import RestoreReport, Snapshot, SnapshotId
 from agentrewind.core.wrapping import Wrapping
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from agentrewind.snapshots.workspace import WorkspaceWorld
 
@@ -46,6 +47,14 @@ class Alone:
         self._since = self._now
 
 
+@contextmanager
+def looking(world: WorkspaceWorld, crew: Crew) -> Iterator[None]:
+    """What is saved here says who was at work before it; left without an error, it was a look at all of that."""
+    world.mark(crew.since_last_look())
+    yield
+    crew.looked()
+
+
 class Attributed(Wrapping["WorkspaceWorld"]):
     """`world` as a run uses it; see `TellsApart`."""
 
@@ -61,24 +70,18 @@ class Attributed(Wrapping["WorkspaceWorld"]):
         self._crew.at_work(working)
 
     def snapshot(self, label: str = "") -> Snapshot:
-        self._world.mark(self._crew.since_last_look())
-        saved = self._world.snapshot(label)
-        self._crew.looked()
-        return saved
+        with looking(self._world, self._crew):
+            return self._world.snapshot(label)
 
     def restore(self, snapshot: SnapshotId, *, dry_run: bool = False, accept_incomplete: bool = False) -> RestoreReport:
-        self._world.mark(self._crew.since_last_look())
-        report = self._world.restore(snapshot, dry_run=dry_run, accept_incomplete=accept_incomplete)
-        self._crew.looked()
-        return report
+        with nullcontext() if dry_run else looking(self._world, self._crew):
+            return self._world.restore(snapshot, dry_run=dry_run, accept_incomplete=accept_incomplete)
 
     def restore_own(
         self, snapshot: SnapshotId, mine: str, *, people: bool, until: SnapshotId | None = None
     ) -> RestoreReport:
-        self._world.mark(self._crew.since_last_look())
-        report = self._world.restore_own(snapshot, mine, people=people, until=until)
-        self._crew.looked()
-        return report
+        with looking(self._world, self._crew):
+            return self._world.restore_own(snapshot, mine, people=people, until=until)
 
     def audit(self) -> int:
         """As `WorkspaceWorld.audit`."""

@@ -54,6 +54,17 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
+def test_a_rehearsal_is_no_look_what_a_run_that_has_left_did_stays_its_own(place: Place) -> None:
+    with place.shared("b") as (b,):
+        start = b.snapshot().id
+        with closing(SharedWorld(place.home, place.root, "a")):
+            (place.root / "of-a").write_text("1")
+        b.restore(start, dry_run=True)
+        b.snapshot()
+        b.restore_own(start, "run b", people=False)
+        assert "of-a" in place.names()
+
+
 def test_a_rewind_leaves_the_files_of_the_other_run_and_says_whose_they_are(place: Place) -> None:
     with place.shared("a", "b") as (a, b):
         start = a.snapshot().id
