@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from agentrewind.core.codec import Json
 from agentrewind.core.records import RecordUid
 from agentrewind.engine.channel import Gone, Line, pair
+from agentrewind.engine.processes import ended
 
 HELD = "parked"
 """The answer of a process that has forked a copy of itself holds its pid under this name."""
@@ -55,8 +56,7 @@ class Copy:
         return 0 if self._status is None else self._status
 
     def status(self) -> str:
-        code = self.code()
-        return f"exit code {code}" if code >= 0 else f"killed by {_name(-code)}"
+        return ended(self.code())
 
     @property
     def alive(self) -> bool:
@@ -77,12 +77,6 @@ class Copy:
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
-
-
-def _name(number: int) -> str:
-    with contextlib.suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"
 
 
 class Copies:

@@ -177,3 +177,12 @@ def _signal(fd: int, number: signal.Signals) -> bool:
 def _gone(process: Process) -> bool:
     now = _read(process.pid)
     return now is None or now.zombie or now.started != process.started
+
+
+def ended(code: int) -> str:
+    """How a process ended, in words."""
+    if code >= 0:
+        return f"exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"killed by {signal.Signals(-code).name}"
+    return f"killed by signal {-code}"

@@ -14,6 +14,7 @@ from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentError
 from agentrewind.engine.attempts import Running
 from agentrewind.engine.channel import Gone, pair
+from agentrewind.engine.processes import ended
 
 
 class Launcher:
@@ -162,12 +163,3 @@ class _Spawned(_Process):
         code = self._program.wait()
         self._program.line.close()
         return ended(code)
-
-
-def ended(code: int) -> str:
-    """How a process ended, in words."""
-    if code >= 0:
-        return f"exit code {code}"
-    with contextlib.suppress(ValueError):
-        return f"killed by {signal.Signals(-code).name}"
-    return f"killed by signal {-code}"

@@ -10,7 +10,8 @@ import sys
 import threading
 from pathlib import Path
 
-from agentrewind.integrations.launcher import Launcher, ended
+from agentrewind.engine.processes import ended
+from agentrewind.integrations.launcher import Launcher
 from agentrewind.integrations.zygote import unfit
 
 
