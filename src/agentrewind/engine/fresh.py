@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import Json, from_plain
@@ -62,6 +62,18 @@ GAVE_UP = (
 )
 
 
+class Options(TypedDict, total=False):
+    """What else a session is made with: see `Session`."""
+
+    budget: Budget
+    offers_rewind: bool
+    keep_world: bool
+    inject: Inject
+    memory_role: MemoryRole
+    redact: Callable[[Json], Json]
+    rules: RewindRules
+
+
 class FreshSession(Session):
     """As `Session`, but a granted rewind raises `RewindSignal` out of every call until the process has ended.
 
@@ -70,35 +82,10 @@ class FreshSession(Session):
     exactly one call is made anew, with the retained messages and one message of notes right after them.
     """
 
-    def __init__(
-        self,
-        log: Log,
-        world: World,
-        dialects: Sequence[Dialect],
-        *,
-        budget: Budget = Budget(),  # noqa: B008 (frozen)
-        offers_rewind: bool = True,
-        keep_world: bool = False,
-        inject: Inject = "auto",
-        memory_role: MemoryRole = "system",
-        redact: Callable[[Json], Json] = lambda content: content,
-        rules: RewindRules = RewindRules(),  # noqa: B008 (frozen)
-    ) -> None:
+    def __init__(self, log: Log, world: World, dialects: Sequence[Dialect], **options: Unpack[Options]) -> None:
         self._whole = Whole(log)
-        super().__init__(
-            self._whole,
-            world,
-            dialects,
-            budget=budget,
-            offers_rewind=offers_rewind,
-            keep_world=keep_world,
-            inject=inject,
-            memory_role=memory_role,
-            redact=redact,
-            rules=rules,
-        )
-        self._contexts = Contexts(self._whole, memory_role, self._memory)
-        self._keeps_world = keep_world
+        super().__init__(self._whole, world, dialects, **options)
+        self._contexts = Contexts(self._whole, self._memory_role, self._memory)
         self._since = ticks_now()
         self._leaving: Departure | Divergence | None = None
         self._plan = Plan()
@@ -197,7 +184,7 @@ class FreshSession(Session):
                 self._leaving = None
                 return self._goes_on(departure, str(error))
             self._leaving = None
-            snapshot = None if self._keeps_world else self._files_after(intent)
+            snapshot = None if intent.keep_world else self._files_after(intent)
             effects = tuple(surviving(self.tree, intent.target))
             return Plan(intent.target, remembers=True, effects=effects, snapshot=snapshot)
 
