@@ -18,8 +18,9 @@ from agentrewind.engine.effects import Effects
 from agentrewind.engine.gate import Gate
 from agentrewind.engine.offline import ResumePoint
 from agentrewind.engine.session import Session
+from tests.unit.engine import test_session
+from tests.unit.engine.test_session import commit, say, shell
 from tests.unit.engine.wire import PATH, SHELL, Harness, Provider, answer
-from tests.unit.engine.worlds import MemoryLog, MemoryWorld
 
 
 def classify(name, arguments, annotations: Annotations | None = None):
@@ -33,24 +34,10 @@ def classify(name, arguments, annotations: Annotations | None = None):
     return (Effect("external", text, reads=True) if "fetch" in text else Effect("workspace", text),)
 
 
-class Rig:
+class Rig(test_session.Rig):
     def __init__(self, turns, gate: Gate | None = None, harness=Harness) -> None:
-        self.world = MemoryWorld({"a": "0"})
-        self.log = MemoryLog()
-        self.session = Session(self.log, self.world, [OpenAIChat()])
+        super().__init__(turns, harness)
         self.session.effects = Effects(classify, gate)
-        self.provider = Provider(turns)
-        self.harness = harness(self.session, self.world)
-
-    def step(self):
-        return self.harness.step(self.provider)
-
-    @property
-    def last(self) -> list[dict]:
-        return self.provider.bodies[-1]["messages"]
-
-    def events(self, kind):
-        return [event for event in self.log.events if isinstance(event, kind)]
 
 
 class WireOnly(Harness):
@@ -67,15 +54,7 @@ class WireOnly(Harness):
 
 
 def do(number: int, text: str, name: str = "a"):
-    return lambda _: answer(calls=[(f"c{number}", "shell", {"name": name, "text": text})])
-
-
-def commit(uid: str, note: str = "it failed"):
-    return lambda _: answer(calls=[("k1", "backtrack_commit", {"record_uid": uid, "memory_summary": note})])
-
-
-def say(text: str):
-    return lambda _: answer(text=text)
+    return shell(number, name, text)
 
 
 def test_a_call_has_its_effects_before_it_runs():

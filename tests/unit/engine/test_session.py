@@ -23,12 +23,12 @@ from tests.unit.engine.worlds import MemoryLog, MemoryWorld
 
 
 class Rig:
-    def __init__(self, turns, **settings) -> None:
+    def __init__(self, turns, harness=Harness, **settings) -> None:
         self.world = MemoryWorld({"a": "0"})
         self.log = MemoryLog()
         self.session = Session(self.log, self.world, [OpenAIChat()], **settings)
         self.provider = Provider(turns)
-        self.harness = Harness(self.session, self.world)
+        self.harness = harness(self.session, self.world)
 
     def step(self):
         return self.harness.step(self.provider)
