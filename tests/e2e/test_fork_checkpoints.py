@@ -27,6 +27,7 @@ from tests.e2e.test_fresh import (
     here,
     importable,
     is_sound,
+    killing,
     no_process_of,
     notes,
     once,
@@ -243,21 +244,7 @@ def test_a_run_whose_process_is_killed_leaves_no_copy_and_is_resumed(here, tmp_p
     above = PARENT.format("$PPID")
     supervisor = above if when == "after" else PARENT.format(above)
     kill = once(tmp_path, f"kill -9 {'$PPID' if who == 'agent' else supervisor}")
-
-    def script(request: Request) -> Step:
-        said = json.dumps(request.messages)
-        if ONE in said:
-            if "better" in said:
-                return say("Done.")
-            return shell(f"{kill if when == 'after' else 'true'}; echo better | tee good.txt")
-        match len(request.results):
-            case 0:
-                return shell("echo first > first.txt")
-            case 1:
-                return shell(f"{kill if when == 'before' else 'true'}; echo worse > bad.txt")
-        return commit("rec_000003", ONE)
-
-    with ScriptedModel(script) as model:
+    with ScriptedModel(killing(kill, when)) as model:
         killed = here.run(model, *FORKING)
         assert killed.returncode == (1 if who == "agent" else -signal.SIGKILL), killed.stderr
         assert (tmp_path / "killed").exists()

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -413,10 +414,8 @@ def once(tmp: Path, command: str) -> str:
     return f"test -e {tmp}/killed || {{ touch {tmp}/killed; {command}; sleep 5; }}"
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("who", WHO)
-def test_a_run_whose_process_is_killed_is_resumed_to_its_end(here, tmp_path, who, when):
-    kill = once(tmp_path, f"kill -9 {WHO[who]}")
+def killing(kill: str, when: str) -> Callable[[Request], Step]:
+    """One rewind, with the command `kill` in the step before it or in the one after it."""
 
     def script(request: Request) -> Step:
         said = json.dumps(request.messages)
@@ -431,7 +430,14 @@ def test_a_run_whose_process_is_killed_is_resumed_to_its_end(here, tmp_path, who
                 return shell(f"{kill if when == 'before' else 'true'}; echo worse > bad.txt")
         return commit("rec_000003", ONE)
 
-    with ScriptedModel(script) as model:
+    return script
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("who", WHO)
+def test_a_run_whose_process_is_killed_is_resumed_to_its_end(here, tmp_path, who, when):
+    kill = once(tmp_path, f"kill -9 {WHO[who]}")
+    with ScriptedModel(killing(kill, when)) as model:
         killed = here.run(model, "--mode", "fresh")
         assert killed.returncode == (-signal.SIGKILL if who == "supervisor" else 1), killed.stderr
         assert (tmp_path / "killed").exists()

@@ -88,6 +88,16 @@ def ended_well(here: Place) -> None:
     assert check(run.path) == []
 
 
+def an_agent_of_ours(base: Path, mode: str, *options: str, **model_options: str) -> None:
+    """`agentrewind run` with an agent that it knows: it ends well."""
+    here = place(base)
+    with played(base, here.workspace, **model_options) as model:
+        common = ("--model", "m", "--base-url", model.base_url, "--workspace", str(here.workspace))
+        done = here.cli("run", *options, *common, "--mode", mode, "--sandbox", "none", matrix.TASK)
+        assert done.returncode == 0, done.stderr
+    ended_well(here)
+
+
 @pytest.mark.parametrize("words", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_behind_the_proxy(tmp_path: Path, words: tuple[str, ...]) -> None:
     here = place(tmp_path)
@@ -111,20 +121,4 @@ def test_a_loop_in_a_process_of_ours(tmp_path: Path, cell: tuple[str, str, str],
 
 @pytest.mark.parametrize("mode", ["in-place", "fresh", "reset"])
 def test_the_built_in_agent(tmp_path: Path, mode: str) -> None:
-    here = place(tmp_path)
-    with played(tmp_path, here.workspace) as model:
-        common = (
-            "--model",
-            "m",
-            "--base-url",
-            model.base_url,
-            "--workspace",
-            str(here.workspace),
-            "--mode",
-            mode,
-            "--sandbox",
-            "none",
-        )
-        done = here.cli("run", *common, matrix.TASK)
-        assert done.returncode == 0, done.stderr
-    ended_well(here)
+    an_agent_of_ours(tmp_path, mode)

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e import matrix
 from tests.e2e.matrix import ANSWER, LOOPS, MODES
 from tests.e2e.test_exec import python
-from tests.e2e.test_matrix import FORMS, ended_well, importable, place, played
+from tests.e2e.test_matrix import FORMS, an_agent_of_ours, ended_well, importable, place, played
 
 __all__ = ["importable"]
 
@@ -56,20 +56,4 @@ def test_a_litellm_loop_in_a_process_of_ours(tmp_path: Path, cell: tuple[str, st
 
 @pytest.mark.parametrize("mode", ["in-place", "fresh", "reset"])
 def test_mini_swe_agent(tmp_path: Path, mode: str) -> None:
-    here = place(tmp_path)
-    with played(tmp_path, here.workspace, tool="bash", submit=SUBMIT) as model:
-        common = (
-            "--model",
-            "m",
-            "--base-url",
-            model.base_url,
-            "--workspace",
-            str(here.workspace),
-            "--mode",
-            mode,
-            "--sandbox",
-            "none",
-        )
-        done = here.cli("run", "--agent", "mini-swe-agent", *common, matrix.TASK)
-        assert done.returncode == 0, done.stderr
-    ended_well(here)
+    an_agent_of_ours(tmp_path, mode, "--agent", "mini-swe-agent", tool="bash", submit=SUBMIT)
