@@ -7,6 +7,8 @@ import re
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,9 @@ PIDS: list[str] = []
 NOTE = "Starting the server was wrong."
 
 
+sandboxed = pytest.mark.skipif(not probe.bubblewrap().works, reason=f"no sandbox here: {probe.bubblewrap().what}")
+
+
 @pytest.fixture
 def here(tmp_path):
     with place(tmp_path) as made:
@@ -59,9 +64,16 @@ def script(request: Request) -> Step:
     return call("backtrack_commit", {"record_uid": uid[1], "memory_summary": NOTE})
 
 
-def editor(workspace: Path) -> subprocess.Popen[bytes]:
-    """A program of the user's, in the workspace, with a file of it open: no descendant of any run."""
-    return subprocess.Popen(["sh", "-c", "exec 5<a.txt; exec sleep 600"], cwd=workspace, start_new_session=True)
+@contextmanager
+def editor(workspace: Path) -> Iterator[None]:
+    """A program of the user's, in the workspace, with a file of it open: no descendant of any run, and left alone."""
+    theirs = subprocess.Popen(["sh", "-c", "exec 5<a.txt; exec sleep 600"], cwd=workspace, start_new_session=True)
+    try:
+        yield
+        assert theirs.poll() is None, "the editor of the user is alive"
+    finally:
+        theirs.kill()
+        theirs.wait()
 
 
 def run(here: Place, *options: str) -> tuple[subprocess.CompletedProcess[str], list[dict]]:
@@ -95,68 +107,54 @@ def grows(after: str) -> bool:
     return counts[-1] > counts[-2]
 
 
+def only_the_branch_ended(here: Place, after: str) -> list[str]:
+    """The processes that were ended: those of the abandoned branch, and not the one from before it."""
+    check_workspace(here, after)
+    assert "the early one is alive" in after
+    assert grows(after)
+    listed = ended(here)
+    assert any("http.server" in text for text in listed)
+    assert any("late.log" in text for text in listed)
+    assert not any("early.log" in text for text in listed), listed
+    return listed
+
+
 def test_without_a_sandbox_a_server_and_a_daemon_of_the_abandoned_branch_are_gone_and_no_one_else(here):
-    theirs = editor(here.workspace)
     early = 0
     try:
-        done, requests = run(here, "--sandbox", "none")
-        early = int((here.workspace / "early.pid").read_text())
-        assert done.returncode == 0, done.stderr
-        after = told_after(requests)
-        check_workspace(here, after)
-        assert "the early one is alive" in after
-        assert grows(after)
-        listed = ended(here)
-        assert any("http.server" in text for text in listed)
-        assert any("late.log" in text for text in listed)
-        assert not any("early.log" in text for text in listed)
-        assert theirs.poll() is None, "the editor of the user is alive"
+        with editor(here.workspace):
+            done, requests = run(here, "--sandbox", "none")
+            early = int((here.workspace / "early.pid").read_text())
+            assert done.returncode == 0, done.stderr
+            only_the_branch_ended(here, told_after(requests))
         assert os.path.exists(f"/proc/{early}")
     finally:
-        theirs.kill()
-        theirs.wait()
         if early:
             os.kill(early, 9)
 
 
-@pytest.mark.skipif(not probe.bubblewrap().works, reason=f"no sandbox here: {probe.bubblewrap().what}")
+@sandboxed
 @pytest.mark.parametrize("mode", ["in-place", "fresh"])
 def test_in_the_sandbox_of_a_session_too(here, mode):
-    theirs = editor(here.workspace)
-    try:
+    with editor(here.workspace):
         done, requests = run(here, "--sandbox", "session", "--mode", mode)
         assert done.returncode == 0, done.stderr
-        after = told_after(requests)
-        check_workspace(here, after)
-        assert "the early one is alive" in after
-        assert grows(after)
-        listed = ended(here)
-        assert any("http.server" in text for text in listed)
-        assert any("late.log" in text for text in listed)
-        assert not any("early.log" in text or "bwrap" in text or "inside" in text for text in listed), listed
-        assert theirs.poll() is None, "the editor of the user is alive"
-    finally:
-        theirs.kill()
-        theirs.wait()
+        listed = only_the_branch_ended(here, told_after(requests))
+        assert not any("bwrap" in text or "inside" in text for text in listed), listed
     time.sleep(0.1)
     log = (here.workspace / "early.log").read_bytes()
     time.sleep(0.3)
     assert (here.workspace / "early.log").read_bytes() == log, "with the run its sandbox has ended"
 
 
-@pytest.mark.skipif(not probe.bubblewrap().works, reason=f"no sandbox here: {probe.bubblewrap().what}")
+@sandboxed
 def test_in_a_sandbox_for_each_command_nothing_outlives_it_anyway(here):
-    theirs = editor(here.workspace)
-    try:
+    with editor(here.workspace):
         done, requests = run(here, "--sandbox", "bwrap")
         assert done.returncode == 0, done.stderr
         check_workspace(here, told_after(requests))
         assert "the early one is alive" not in told_after(requests)
         assert ended(here) == []
-        assert theirs.poll() is None, "the editor of the user is alive"
-    finally:
-        theirs.kill()
-        theirs.wait()
 
 
 SERVICE = """
@@ -204,7 +202,7 @@ def test_a_declared_service_is_there_before_and_after_a_rewind_and_one_that_fail
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
 
 
-@pytest.mark.skipif(not probe.bubblewrap().works, reason=f"no sandbox here: {probe.bubblewrap().what}")
+@sandboxed
 def test_services_and_a_sandbox_for_each_command_dont_go_together(here):
     (here.workspace / "agentrewind.toml").write_text("[services.web]\nstart = 'sleep 600'\n")
     done = here.run("http://127.0.0.1:9", "--sandbox", "bwrap")
