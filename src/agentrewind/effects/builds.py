@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agentrewind.effects.findings import DEEPEST, Running, TooMuch
+from agentrewind.effects.findings import Running
 from agentrewind.effects.options import parsed
 from agentrewind.effects.places import DYNAMIC
 from agentrewind.effects.table import Program
@@ -140,8 +140,7 @@ class _Making:
 
     def _recipe(self, target: str) -> None:
         findings = self._shell.findings
-        findings.depth += 1
-        try:
+        with findings.deeper():
             findings.spend()
             for need in self._makefile.needs[target]:
                 self.target(need, needed=True)
@@ -149,8 +148,6 @@ class _Making:
                 text = self._makefile.expand(line.lstrip("@-+ ").replace("$@", target))
                 with findings.of_file():
                     self._shell.text(text, self._state.copy(), None)
-        finally:
-            findings.depth -= 1
         if self._makefile.recipes[target]:
             findings.say("workspace", self._words, "runs a recipe of the project")
 
@@ -188,14 +185,8 @@ def _scripts(shell: Running, state: State) -> Mapping[str, Any] | None:
 
 
 def _script(shell: Running, words: list[str], scripts: Mapping[str, Any], name: str, state: State) -> None:
-    shell.findings.depth += 1
-    try:
-        if shell.findings.depth > DEEPEST:
-            raise TooMuch
+    with shell.findings.deeper(), shell.findings.of_file():
         for part in (f"pre{name}", name, f"post{name}"):
             if isinstance(scripts.get(part), str):
-                with shell.findings.of_file():
-                    shell.text(scripts[part], state.copy(), None)
-    finally:
-        shell.findings.depth -= 1
+                shell.text(scripts[part], state.copy(), None)
     shell.findings.say("workspace", words, "runs a script of the project")

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from agentrewind.effects import python_code, python_table
-from agentrewind.effects.findings import Running, TooMuch
+from agentrewind.effects.findings import Running
 from agentrewind.effects.options import parsed
 from agentrewind.effects.places import DYNAMIC
 from agentrewind.effects.table import Program
@@ -146,15 +146,9 @@ def _python_text(shell: Running, text: str, words: list[str], state: State, path
     if text.strip() == DYNAMIC:
         _unread(shell, words, "runs code that is only known then")
         return
-    shell.findings.depth += 1
-    try:
+    with shell.findings.deeper(), shell.findings.of_file() if path is not None else nullcontext():
         shell.findings.spend()
-        with shell.findings.of_file() if path is not None else nullcontext():
-            python_code.read(shell, text, words, state, path)
-    except RecursionError:
-        raise TooMuch from None
-    finally:
-        shell.findings.depth -= 1
+        python_code.read(shell, text, words, state, path)
 
 
 def python(shell: Running, text: str, words: list[str], state: State) -> None:

@@ -55,7 +55,7 @@ class Findings:
         self._hidden: set[str] = set()
         self._in_files = 0
         self._undo = ""
-        self.depth = 0
+        self._depth = 0
 
     def add(self, effect: Effect) -> None:
         if effect not in self.effects and (len(self.effects) < MOST or effect.survives):
@@ -108,8 +108,19 @@ class Findings:
     def spend(self) -> None:
         """Raises: TooMuch: the budget is used up."""
         self._steps += 1
-        if self._steps > STEPS or self.depth > DEEPEST or time.monotonic() > self._until:
+        if self._steps > STEPS or time.monotonic() > self._until:
             raise TooMuch
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """What is read in here lies in what is being read. Raises: TooMuch: it lies too deep."""
+        self._depth += 1
+        try:
+            if self._depth > DEEPEST:
+                raise TooMuch
+            yield
+        finally:
+            self._depth -= 1
 
 
 def _brief(words: Sequence[str]) -> list[str]:

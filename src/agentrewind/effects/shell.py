@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agentrewind.effects import builtins, commands
-from agentrewind.effects.findings import DEEPEST, Findings, TooMuch
+from agentrewind.effects.findings import Findings
 from agentrewind.effects.grammar import parse, text_of
 from agentrewind.effects.places import DYNAMIC, Place
 from agentrewind.effects.words import State, Words, joined
@@ -55,15 +55,12 @@ class Shell:
     # --- texts --------------------------------------------------------------------------------------------------------
 
     def text(self, text: str, state: State, stdin: str | None) -> str | None:
-        self.findings.depth += 1
-        try:
+        with self.findings.deeper():
             self.findings.spend()
             root = parse(text.replace(DYNAMIC, "${_}"))
             if root.has_error:
                 self.findings.say("unknown", [text], "can't be read as a shell command in full")
             return self._children(root, state, stdin)
-        finally:
-            self.findings.depth -= 1
 
     def file(self, path: str, state: State) -> str | None:
         absolute = self.place.absolute(path, state.cwd)
@@ -90,13 +87,8 @@ class Shell:
     # --- statements ---------------------------------------------------------------------------------------------------
 
     def _statement(self, node: Node, state: State, stdin: str | None) -> str | None:
-        self.findings.depth += 1
-        try:
-            if self.findings.depth > DEEPEST:
-                raise TooMuch
+        with self.findings.deeper():
             return self._kinds.get(node.type, self._other)(node, state, stdin)
-        finally:
-            self.findings.depth -= 1
 
     def _other(self, node: Node, state: State, stdin: str | None) -> str | None:
         if node.type in _WORDS:
@@ -164,12 +156,9 @@ class Shell:
         return stdin
 
     def _substitution(self, node: Node, state: State) -> str | None:
-        self.findings.depth += 1
-        try:
+        with self.findings.deeper():
             self.findings.spend()
             return self._children(node, state.copy(), None)
-        finally:
-            self.findings.depth -= 1
 
     # --- redirections -------------------------------------------------------------------------------------------------
 
