@@ -11,7 +11,7 @@ from agentrewind.core.effects import Annotations, Confinement, Effect, Source
 from agentrewind.effects.findings import shown
 from agentrewind.effects.places import Place
 from agentrewind.effects.reading import Reading
-from agentrewind.effects.rules import Rules
+from agentrewind.effects.rules import Rule, Rules
 from agentrewind.effects.worker import Worker
 
 
@@ -48,15 +48,14 @@ class Classifier:
 
     def call(self, name: str, arguments: Json, annotations: Annotations | None = None) -> tuple[Effect, ...]:
         """The effects that a call will have: at least one, `read` where it changes nothing."""
-        found = self._found(name, arguments, annotations)
         rule = self.rules.of_tool(name)
+        found = self._found(name, arguments, annotations, rule)
         if rule is not None and rule.undo:
             found = [replace(effect, undo=rule.undo) for effect in found]
         return tuple(self._confined(effect) for effect in found)
 
-    def _found(self, name: str, arguments: Json, annotations: Annotations | None) -> list[Effect]:
+    def _found(self, name: str, arguments: Json, annotations: Annotations | None, rule: Rule | None) -> list[Effect]:
         said = _said(name, arguments)
-        rule = self.rules.of_tool(name)
         if rule is not None and rule.kind is not None:
             return [rule.effect(said)]
         annotated = _annotated(annotations, said) if annotations is not None else None

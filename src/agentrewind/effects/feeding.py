@@ -73,7 +73,7 @@ def fed(shell: Running, words: list[str], state: State, stdin: str | None) -> st
         for line in lines:
             _once(shell, [word.replace(mark, line) for word in command], state, joined=is_parallel)
     else:
-        _once(shell, [*command, *(word for line in lines for word in [line])], state, joined=is_parallel)
+        _once(shell, [*command, *lines], state, joined=is_parallel)
     return "\n".join(lines) if command[0] in ("echo", "cat", "ls") else None
 
 

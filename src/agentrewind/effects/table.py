@@ -20,7 +20,6 @@ class Case:
 
     options: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
-    subs: tuple[str, ...] = ()
     kind: EffectClass | None = None
     does: str = ""
     reads: bool = False
@@ -99,7 +98,7 @@ def _program(table: Mapping[str, Any]) -> Program:
 
 
 def _case(table: Mapping[str, Any]) -> Case:
-    lists = {key: tuple(table[key]) for key in ("options", "words", "subs") if key in table}
+    lists = {key: tuple(table[key]) for key in ("options", "words") if key in table}
     return Case(kind=table.get("class"), does=table.get("does", ""), reads=table.get("reads", False), **lists)
 
 
