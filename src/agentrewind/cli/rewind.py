@@ -16,7 +16,6 @@ from agentrewind.cli.summary import goes_on
 from agentrewind.cli.text import as_json, one_line, path_name, plural, printable
 from agentrewind.compose import asking
 from agentrewind.compose.runs import Run, open_run
-from agentrewind.core.codec import Json
 from agentrewind.core.errors import RewindRefused, UsageError
 from agentrewind.core.records import RewindGivenUp, RewindRejected, Rewound
 from agentrewind.core.standing import surviving
@@ -72,12 +71,16 @@ def command(
     if note is None:
         raise UsageError("The agent needs a note to go on from there. Say with --note what it should know.")
     wish = asking.wish_of(run, uid, note)
+    keep = keep_drift is not False
     if dry_run:
-        _rehearse(run, wish, keep_drift=keep_drift, as_object=as_object)
-    elif run.alive:
-        _ask_for(run, wish, keep_drift=keep_drift, yes=yes, wait=wait, as_object=as_object)
+        _rehearse(run, wish, keep=keep, as_object=as_object)
+        return
+    if not yes:
+        _ask(run, wish, keep=keep)
+    if run.alive:
+        _ask_for(run, wish, keep=keep, wait=wait, as_object=as_object)
     else:
-        _make(run, wish, keep_drift=keep_drift, yes=yes, as_object=as_object)
+        _make(run, wish, keep=keep, as_object=as_object)
 
 
 def _offer(run: Run) -> None:
@@ -93,10 +96,6 @@ def _offer(run: Run) -> None:
 # --- beforehand -------------------------------------------------------------------------------------------------------
 
 
-def _keeps(keep_drift: bool | None) -> bool:
-    return True if keep_drift is None else keep_drift
-
-
 def _plan(run: Run, wish: Wish, *, keep: bool) -> RestoreReport:
     snapshot = run.node(wish.target).began.snapshot
     assert snapshot is not None  # `wish_of` has looked
@@ -106,20 +105,14 @@ def _plan(run: Run, wish: Wish, *, keep: bool) -> RestoreReport:
         return asking.rehearsed(world, run, wish.target)
 
 
-def _rehearse(run: Run, wish: Wish, *, keep_drift: bool | None, as_object: bool) -> None:
-    plan = _plan(run, wish, keep=_keeps(keep_drift))
+def _rehearse(run: Run, wish: Wish, *, keep: bool, as_object: bool) -> None:
+    plan = _plan(run, wish, keep=keep)
     survives, processes = surviving(run.tree, wish.target), asking.in_the_way(run, wish.target)
     if as_object:
-        print(as_json({**_facts(plan), "survives": survives, "processes": processes}))
+        print(as_json({**report_facts(plan), "survives": survives, "processes": processes}))
         return
     _say_more(survives, processes)
     show_report(plan, out())
-
-
-def _facts(plan: RestoreReport) -> dict[str, Json]:
-    facts = report_facts(plan)
-    assert isinstance(facts, dict)
-    return facts
 
 
 def _say_more(survives: list[str], processes: list[str]) -> None:
@@ -129,9 +122,9 @@ def _say_more(survives: list[str], processes: list[str]) -> None:
         sentence(f"  would be ended, if a tool left it behind: {printable(process)}", err())
 
 
-def _ask(run: Run, wish: Wish, plan: RestoreReport) -> None:
+def _ask(run: Run, wish: Wish, *, keep: bool) -> None:
     """Show what would happen and have it confirmed. Raises: as `confirm`."""
-    show_report(plan, err())
+    show_report(_plan(run, wish, keep=keep), err())
     _say_more(surviving(run.tree, wish.target), asking.in_the_way(run, wish.target))
     confirm(f"Bring {run.id} back to before {wish.target}?")
 
@@ -139,10 +132,7 @@ def _ask(run: Run, wish: Wish, plan: RestoreReport) -> None:
 # --- a run that is alive ----------------------------------------------------------------------------------------------
 
 
-def _ask_for(run: Run, wish: Wish, *, keep_drift: bool | None, yes: bool, wait: bool, as_object: bool) -> None:
-    keep = _keeps(keep_drift)
-    if not yes:
-        _ask(run, wish, _plan(run, wish, keep=keep))
+def _ask_for(run: Run, wish: Wish, *, keep: bool, wait: bool, as_object: bool) -> None:
     asked = asking.Asked(run, wish, keep_drift=keep)
     if wait:
         _tell(run, _waited(asked), as_object=as_object)
@@ -209,10 +199,7 @@ def _say_left(move: Rewound) -> None:
 # --- a run that has ended ---------------------------------------------------------------------------------------------
 
 
-def _make(run: Run, wish: Wish, *, keep_drift: bool | None, yes: bool, as_object: bool) -> None:
-    keep = _keeps(keep_drift)
-    if not yes:
-        _ask(run, wish, _plan(run, wish, keep=keep))
+def _make(run: Run, wish: Wish, *, keep: bool, as_object: bool) -> None:
     with progress("rewind") as step, run.writing(step) as opened:
         told(opened.settled)
         asking.drop_requests(run, opened.log)
