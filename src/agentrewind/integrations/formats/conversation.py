@@ -54,32 +54,45 @@ def threads_of(path: Sequence[Node]) -> list[ThreadId]:
 
 def turns(log: RunLog, path: Sequence[Node], thread: ThreadId) -> Iterator[Turn]:
     """The calls of one conversation on a path, oldest first. Holds one request's new messages at a time."""
-    calls = [node for node in path if node.is_llm and node.began.thread == thread]
-    before: tuple[MessageId, ...] = ()
-    fresh = _fresh(log, calls[0], before) if calls else ()
-    for number, node in enumerate(calls):
-        before = log.tree.messages(node.uid)
-        after = _fresh(log, calls[number + 1], before) if number + 1 < len(calls) else ()
+    calls = _calls(path, thread)
+    fresh = _fresh(log, [node for node, _ in calls])
+    said_now = next(fresh, ())
+    for node, tools in calls:
+        said_next = next(fresh, ())
         response = log.get(node.ended.output) if node.ended and node.ended.output else None
         reply = reply_of(node, response)
-        tools = _tools_after(path, node, thread)
-        results = tuple(item for item in after if item.role == "result") or _recorded(log, tools)
-        new = tuple(item for item in fresh if item.role in ("system", "user"))
-        yield Turn(node, new, reply, response, results, tools)
-        fresh = after
+        results = tuple(item for item in said_next if item.role == "result") or _recorded(log, tools)
+        new = tuple(item for item in said_now if item.role in ("system", "user"))
+        yield Turn(node, new, reply, response, results, tuple(tools))
+        said_now = said_next
 
 
-def _fresh(log: RunLog, node: Node, before: Sequence[MessageId]) -> tuple[Said, ...]:
-    ids = log.tree.messages(node.uid)
-    keep = 0
-    while keep < min(len(ids), len(before)) and ids[keep] == before[keep]:
-        keep += 1
-    llm = node.began.llm
-    assert llm is not None
-    found = [] if before else list(_instructions(llm.params))
-    for name in ids[keep:]:
-        found += said(log.get(name))
-    return tuple(found)
+def _calls(path: Sequence[Node], thread: ThreadId) -> list[tuple[Node, list[Node]]]:
+    """The LLM calls of one conversation, each with the tool calls that were recorded after it."""
+    found: list[tuple[Node, list[Node]]] = []
+    for node in path:
+        if node.began.thread == thread and node.is_llm:
+            found.append((node, []))
+        elif node.began.thread == thread and found:
+            found[-1][1].append(node)
+    return found
+
+
+def _fresh(log: RunLog, calls: Sequence[Node]) -> Iterator[tuple[Said, ...]]:
+    """For each call, what its request says beyond the messages that it has in common with the one before it."""
+    before: Sequence[MessageId] = ()
+    for node in calls:
+        ids = log.tree.messages(node.uid)
+        keep = 0
+        while keep < min(len(ids), len(before)) and ids[keep] == before[keep]:
+            keep += 1
+        llm = node.began.llm
+        assert llm is not None
+        found = [] if before else list(_instructions(llm.params))
+        for name in ids[keep:]:
+            found += said(log.get(name))
+        yield tuple(found)
+        before = ids
 
 
 def _instructions(params: Json) -> Iterator[Said]:
@@ -155,19 +168,6 @@ def _thought(item: Json) -> str:
     if item.get("type") == "thinking":
         return str(item.get("thinking", ""))
     return text_of(item.get("summary") or item.get("content")) if item.get("type") == "reasoning" else ""
-
-
-def _tools_after(path: Sequence[Node], node: Node, thread: ThreadId) -> tuple[Node, ...]:
-    found: list[Node] = []
-    passed = False
-    for item in path:
-        if item.uid == node.uid:
-            passed = True
-        elif passed and item.is_llm and item.began.thread == thread:
-            break
-        elif passed and not item.is_llm and item.began.thread == thread:
-            found.append(item)
-    return tuple(found)
 
 
 def _recorded(log: RunLog, tools: Sequence[Node]) -> tuple[Said, ...]:
