@@ -51,7 +51,7 @@ def check_names(log: RunLog) -> None:
 def _write(log: RunLog, part: Path) -> None:
     get = functools.lru_cache(maxsize=_CACHED)(log.get)
     for branch in log.tree.branches.values():
-        with _created(part / f"branch-{branch.id}.jsonl") as file:
+        with created(part / f"branch-{branch.id}.jsonl") as file:
             if branch.forked_at is not None or branch.parent is not None:
                 _line(file, _header(log, branch))
             for node in log.tree.nodes.values():
@@ -59,7 +59,8 @@ def _write(log: RunLog, part: Path) -> None:
                     _line(file, record(log, node, get))
 
 
-def _created(path: Path) -> IO[str]:
+def created(path: Path) -> IO[str]:
+    """A new text file that is nobody else's to read. Raises: FileExistsError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8")
 

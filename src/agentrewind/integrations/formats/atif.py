@@ -7,7 +7,6 @@ was left names the file in which the run went on.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from agentrewind.core.records import BranchId, ThreadId, Usage
 from agentrewind.core.tree import Node
 from agentrewind.dialects.base import Reply, ToolCall
 from agentrewind.integrations.formats.conversation import Said, Turn, reasoning_of, threads_of, turns
-from agentrewind.journal.export import check_names, utc
+from agentrewind.journal.export import check_names, created, utc
 from agentrewind.journal.output import new_directory
 from agentrewind.journal.reader import RunLog
 
@@ -40,12 +39,8 @@ def export_atif(log: RunLog, to: Path, *, force: bool = False) -> None:
         raise UsageError(f"The run {log.run_dir.name} has no model call, so there is no trajectory to write.")
     with new_directory(to, _OURS, force=force) as part:
         for branch, end in ends.items():
-            with open(part / _name(branch), "x", encoding="utf-8", opener=_private) as file:
+            with created(part / _name(branch)) as file:
                 _trajectory(file, log, branch, log.tree.path(end.uid), _next(log, branch, ends))
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _name(branch: BranchId) -> str:
