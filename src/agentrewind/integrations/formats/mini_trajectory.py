@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from agentrewind.core.codec import Json, canonical, digest_bytes
@@ -24,7 +25,9 @@ from agentrewind.core.records import (
     Usage,
     record_uid,
 )
+from agentrewind.dialects.answers import count
 from agentrewind.dialects.base import ToolCall
+from agentrewind.engine.written import first_line, short
 from agentrewind.integrations.formats.conversation import Turn, threads_of, turns
 from agentrewind.journal.output import new_file
 from agentrewind.journal.reader import RunLog
@@ -199,7 +202,7 @@ class _Reading:
         self._ids: list[MessageId] = []
         self._last: RecordUid | None = None
         self._stored = 0
-        self._calls: dict[str, tuple[str, Json]] = {}
+        self._calls: dict[str, ToolCall] = {}
         self.now = log.tree.started.started_ns if log.tree.started else 0
 
     def take(self, message: dict[str, Json]) -> None:
@@ -255,44 +258,49 @@ class _Reading:
         self._log.append(self._ended(uid, whole, message, extra))
         items = _list(message.get("output")) if is_items else [message]
         self._ids += [self._log.put(item) for item in items]
-        for call in _calls_in(message):
-            self._calls[call[0]] = call[1:]
+        self._calls |= {call.id: call for call in _calls_in(message)}
 
     def _ended(self, uid: RecordUid, whole: Json, message: dict[str, Json], extra: dict[str, Json]) -> NodeEnded:
         usage = _usage(whole)
         cost = extra.get("cost")
         priced = ""
         if isinstance(cost, int | float) and cost > 0:
-            usage, priced = _with_price(usage, float(cost)), "the imported trajectory"
-        text = message.get("content")
-        line = next((item.strip() for item in str(text or "").splitlines() if item.strip()), "")[:100]
-        calls = tuple(_short(name, arguments) for _, name, arguments in _calls_in(message))
+            usage, priced = replace(usage, usd=float(cost)), "the imported trajectory"
+        line = first_line(str(message.get("content") or ""))
+        calls = tuple(map(short, _calls_in(message)))
         return NodeEnded(uid, self._log.put(whole), usage=usage, digest=line, calls=calls, priced=priced)
 
     def _result(self, message: dict[str, Json], extra: dict[str, Json]) -> None:
         call_id = str(message.get("tool_call_id", message.get("call_id")))
-        name, arguments = self._calls.get(call_id, ("bash", None))
+        call = self._calls.get(call_id, ToolCall(call_id, "bash", None))
         uid = self._uid()
-        self._began(uid, tool=ToolInput(name, _parsed(arguments), call_id))
+        self._began(uid, tool=ToolInput(call.name, call.arguments, call_id))
         output = {
             "output": extra.get("raw_output", message.get("content", message.get("output"))),
             "returncode": extra.get("returncode"),
         }
         error = extra.get("exception_info")
         failure = Failure("Error", error, "tool") if isinstance(error, str) and error else None
-        shown = next((item.strip() for item in str(output["output"]).splitlines() if item.strip()), "")[:100]
+        shown = first_line(str(output["output"]))
         self._log.append(NodeEnded(uid, self._log.put(output), failure, digest=shown))
         self._ids.append(self._log.put(message))
 
 
-def _calls_in(message: dict[str, Json]) -> Iterator[tuple[str, str, Json]]:
-    """Id, name and arguments of each call of an answer."""
+def _calls_in(message: dict[str, Json]) -> Iterator[ToolCall]:
+    """The calls of an answer."""
     for call in _list(message.get("tool_calls")):
         function = _object(_object(call).get("function"))
-        yield str(_object(call).get("id")), str(function.get("name")), function.get("arguments")
+        yield _call(_object(call).get("id"), function)
     for item in _list(message.get("output")) if message.get("object") == "response" else ():
         if _object(item).get("type") == "function_call":
-            yield str(item.get("call_id")), str(item.get("name")), item.get("arguments")
+            yield _call(item.get("call_id"), item)
+
+
+def _call(call_id: Json, asked: dict[str, Json]) -> ToolCall:
+    """`arguments` is the text itself where that doesn't parse: somebody else's record is kept as it is."""
+    given = asked.get("arguments")
+    raw = given if isinstance(given, str) else json.dumps(given)
+    return ToolCall(str(call_id), str(asked.get("name")), _parsed(given), raw)
 
 
 def _list(value: Json) -> list[Json]:
@@ -303,12 +311,6 @@ def _finish(response: Json) -> str | None:
     choices = _list(_object(response).get("choices"))
     found = _object(choices[0]).get("finish_reason") if choices else None
     return found if isinstance(found, str) else None
-
-
-def _short(name: str, arguments: Json) -> str:
-    given = _parsed(arguments)
-    first = next(iter(given.values()), "") if isinstance(given, dict) else given
-    return f"{name}({' '.join(str(first).split())[:60]})"
 
 
 def _object(value: Json) -> dict[str, Json]:
@@ -325,16 +327,7 @@ def _parsed(arguments: Json) -> Json:
 def _usage(response: Json) -> Usage:
     counts = _object(_object(response).get("usage"))
     if "input_tokens" in counts and "prompt_tokens" not in counts:
-        return Usage(_count(counts, "input_tokens"), _count(counts, "output_tokens"))
-    cached = _count(_object(counts.get("prompt_tokens_details")), "cached_tokens")
-    thought = _count(_object(counts.get("completion_tokens_details")), "reasoning_tokens")
-    return Usage(_count(counts, "prompt_tokens"), _count(counts, "completion_tokens"), cached, thought)
-
-
-def _count(counts: dict[str, Json], key: str) -> int:
-    value = counts.get(key)
-    return value if type(value) is int and value > 0 else 0
-
-
-def _with_price(usage: Usage, usd: float) -> Usage:
-    return Usage(usage.input, usage.output, usage.cached, usage.reasoning, usd, usage.cache_write, usage.cache_write_1h)
+        return Usage(count(counts, "input_tokens"), count(counts, "output_tokens"))
+    cached = count(counts.get("prompt_tokens_details"), "cached_tokens")
+    thought = count(counts.get("completion_tokens_details"), "reasoning_tokens")
+    return Usage(count(counts, "prompt_tokens"), count(counts, "completion_tokens"), cached, thought)
