@@ -140,7 +140,7 @@ class FreshSession(Session):
         """What belonged to the process that is gone."""
         self._workplace.begins(BEGINNING, look=False)
         self._threads = self._new_threads()
-        self._running.clear()
+        self._at_work.forget()
         self._leaving = None
         self._replay = None
         self._contents.clear()
@@ -268,7 +268,7 @@ class FreshSession(Session):
 
     def _end_process(self, why: Departure | Divergence) -> None:
         self._leaving = why
-        self._quiet.notify_all()
+        self._at_work.changed()
         reach(LEAVING)
         raise RewindSignal
 
@@ -319,7 +319,7 @@ class FreshSession(Session):
         """Let the prefix go on; a call of a conversation that it doesn't hold can't be made before the run is live."""
         if time.monotonic() >= until:
             self._diverge("a conversation that the recorded prefix doesn't hold came first")
-        self._quiet.wait(max(until - time.monotonic(), 0.0))
+        self._at_work.wait(max(until - time.monotonic(), 0.0))
         if self._leaving is not None:
             raise RewindSignal
 
@@ -340,7 +340,7 @@ class FreshSession(Session):
         thread.first = thread.first or match.step.uid
         target = replay.is_target(match.step)
         replay.give(match.step)
-        self._quiet.notify_all()
+        self._at_work.changed()
         if target:
             self._go_live(dialect, thread, match)
             return None

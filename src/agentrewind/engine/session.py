@@ -36,6 +36,7 @@ from agentrewind.core.tools import CANDIDATES, COMMIT, NAMES, TOOLS
 from agentrewind.core.wire import Send, WireReply, has_left
 from agentrewind.dialects.base import Dialect, MemoryRole, Reply, ToolCall
 from agentrewind.engine import degraded, refusals
+from agentrewind.engine.at_work import AtWork
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.effects import Effects, key_of
@@ -113,9 +114,8 @@ class Session:
         self._memory_role: MemoryRole = memory_role
         self._redact = redact
         self._lock = threading.RLock()
-        self._quiet = threading.Condition(self._lock)
         self._threads = self._new_threads()
-        self._running: dict[RecordUid, str] = {}
+        self._at_work = AtWork(self._lock, self._conversations)
         self._checkpointer = Checkpointer(log, world)
         self.spared: Callable[[], Collection[int]] = tuple
         """The processes that a rewind must not end although the run started them."""
@@ -161,6 +161,10 @@ class Session:
         tree = self._log.tree
         taken = {node.began.thread for node in tree.nodes.values()}
         return Threads(taken, tree.main, without_tools=bool(tree.main) and not tree.main_has_tools)
+
+    def _conversations(self) -> list[Thread]:
+        """Those of now: a session that outlives its agent's process begins with new ones."""
+        return self._threads.all()
 
     # --- the wire -----------------------------------------------------------------------------------------------------
 
@@ -230,7 +234,7 @@ class Session:
         thread = self._threads.assign(list(dialect.messages(body)), dialect, tools)
         thread.comes_back(tools)
         thread.seeded = self._seeded if thread.id == self.tree.main else frozenset()
-        self._quiet.notify_all()
+        self._at_work.changed()
         if thread.unplaced:
             self._say_unplaced(dialect, thread)
         return thread
@@ -248,7 +252,7 @@ class Session:
             for thread in self._threads.all():
                 if thread.handed is reply.body:
                     thread.is_given({}, (), b"")
-                    self._quiet.notify_all()
+                    self._at_work.changed()
 
     def _unread(self, dialect: Dialect, body: Json, why: str, send: Send) -> WireReply:
         """A request that can't be understood: on its way as it is, unless calls are to be held, which can't be then."""
@@ -282,7 +286,7 @@ class Session:
         def grant(wish: Wish) -> str | None:
             """As a person says it: no selector, and no call of the model to shorten the notes."""
             refusal = self._rewinder.refusal(wish) or self._present(thread, wish.target)
-            refusal = refusal or self._wait_until_quiet(thread)
+            refusal = refusal or self._at_work.obstacle(thread, self._budget.batch_wait_s)
             return self._move(dialect, thread, wish) if refusal is None else refusal
 
         def arrived() -> None:
@@ -500,7 +504,7 @@ class Session:
             with self._guarded():
                 self._log.append(merged)
         with self._guarded():
-            refusal = self._wait_until_quiet(thread) or self.tree.usable(wish.target)
+            refusal = self._at_work.obstacle(thread, self._budget.batch_wait_s) or self.tree.usable(wish.target)
             if turn.lost:
                 return None
             return self._move(by.dialect, thread, wish) if refusal is None else refusal
@@ -589,28 +593,6 @@ class Session:
     def _on_path(self, uid: RecordUid) -> bool:
         return any(node.uid == uid for node in self.tree.ancestors(self.tree.head))
 
-    def _wait_until_quiet(self, thread: Thread) -> str | None:
-        """No kill reaches a tool inside this process: wait for the others', and refuse while one is running."""
-        deadline = time.monotonic() + self._budget.batch_wait_s
-        while True:
-            busy = self._busy(thread)
-            if not busy:
-                return None
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return f"The rewind was not made: still running: {', '.join(busy)}. Try again when they have ended."
-            self._quiet.wait(left)
-
-    def _busy(self, thread: Thread) -> list[str]:
-        running = [f"{name} ({uid})" for uid, name in self._running.items()]
-        open_calls = [
-            f"{name} (conversation {other.id})"
-            for other in self._threads.all()
-            if other is not thread and not other.ended
-            for name in other.pending.values()
-        ]
-        return running + open_calls
-
     # --- tools and verdicts -------------------------------------------------------------------------------------------
 
     def tool(self, name: str, arguments: Json, run: Callable[[], T], *, call_id: str | None = None) -> T:
@@ -623,11 +605,11 @@ class Session:
             value = run()
         except BaseException as error:
             with self._guarded():
-                self._leave(uid, call_id)
+                self._at_work.ends(uid, call_id)
                 self._end(uid, begun, error=failure(error, "tool"))
             raise
         with self._guarded():
-            self._leave(uid, call_id)
+            self._at_work.ends(uid, call_id)
             output = jsonable(value)
             digest = first_line(told(output))
             self._log.append(NodeEnded(uid, self._log.put(output), latency_ms=ms(begun), digest=digest))
@@ -652,7 +634,7 @@ class Session:
                 effects=self._effects_of_tool(name, tool.arguments, call_id),
             )
         )
-        self._running[uid] = name
+        self._at_work.begins(uid, name)
         return uid
 
     def _ask_about(self, uid: RecordUid) -> None:
@@ -675,12 +657,6 @@ class Session:
             return ()
         pending = {key: tool for thread in self._threads.all() for key, tool in thread.pending.items()}
         return self.effects.of_tool(name, arguments, self.effects.claimed(name, call_id, pending))
-
-    def _leave(self, uid: RecordUid, call_id: str | None) -> None:
-        self._running.pop(uid, None)
-        for thread in self._threads.all():
-            thread.pending.pop(call_id or "", None)
-        self._quiet.notify_all()
 
     def _thread_of(self, call_id: str | None) -> ThreadId:
         threads = self._threads.all()
