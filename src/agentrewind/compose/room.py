@@ -39,7 +39,8 @@ class Room:
         name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
         self._directory = home.leases / f"{name}{_ROOM}"
         self._directory.mkdir(mode=0o700, exist_ok=True)
-        self._fd = os.open(self._directory / f"{me.replace('/', '_')}{_MEMBER}", _PLAIN, 0o600)
+        self._member = self._directory / f"{me}{_MEMBER}"
+        self._fd = os.open(self._member, _PLAIN, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         with self._guarded():
             (self._directory / "root").write_bytes(os.fsencode(workspace))
@@ -55,7 +56,7 @@ class Room:
             state = self._read()
             self._write(_State(state.now - {self._me}, state.since))
         with suppress(FileNotFoundError):
-            os.unlink(self._directory / f"{self._me}{_MEMBER}")
+            os.unlink(self._member)
         os.close(self._fd)
 
     def at_work(self, working: bool) -> None:

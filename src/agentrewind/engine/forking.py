@@ -79,8 +79,8 @@ class _Copy:
         self.begin(node, None)
         if node.ended is not None:
             self._fork.append(self._ended(node.ended))
-        for judged in () if node.judged is None else (node.judged,):
-            self._fork.append(self._judged(judged))
+        if node.judged is not None:
+            self._fork.append(self._judged(node.judged))
         if node.after is not None:
             self._fork.append(
                 Snapshotted(
