@@ -3,60 +3,51 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Mapping
+from typing import cast
 
 import click
 
+from agentrewind.cli.options import together
 from agentrewind.cli.screen import err, sentence
 from agentrewind.compose.confining import CHOICES, VARIABLE, chosen
 from agentrewind.core.errors import UsageError
 from agentrewind.integrations.sandbox.spec import Confinement, Limits
 from agentrewind.snapshots.budget import parse_size
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def sandbox_options(function: F) -> F:
-    """Those of a command that starts an agent."""
-    for option in reversed(
-        (
-            click.option(
-                "--sandbox",
-                type=click.Choice(CHOICES),
-                default="auto",
-                show_default=True,
-                envvar=VARIABLE,
-                help="Where its commands run. `bwrap`: a sandbox each. `session`: one sandbox, in which servers stay."
-                " `docker`, `podman`: a container each. `none`: as you. `auto`: bwrap where it works, else none.",
-            ),
-            click.option(
-                "--network",
-                type=click.Choice(("off", "on")),
-                default="off",
-                show_default=True,
-                help="Whether commands in the sandbox have the network of this machine.",
-            ),
-            click.option(
-                "--sandbox-read",
-                multiple=True,
-                metavar="PATH",
-                help="Something that commands in the sandbox may read, in addition. May be repeated.",
-            ),
-            click.option(
-                "--sandbox-env",
-                multiple=True,
-                metavar="NAME",
-                help="A variable that commands in the sandbox may see, in addition. May be repeated.",
-            ),
-            click.option("--sandbox-image", default="", metavar="IMAGE", help="The image of docker or podman."),
-            click.option(
-                "--sandbox-memory", metavar="SIZE", help='The most memory that its commands may take, like "2 GB".'
-            ),
-        )
-    ):
-        function = option(function)
-    return function
+sandbox_options = together(
+    click.option(
+        "--sandbox",
+        type=click.Choice(CHOICES),
+        default="auto",
+        show_default=True,
+        envvar=VARIABLE,
+        help="Where its commands run. `bwrap`: a sandbox each. `session`: one sandbox, in which servers stay."
+        " `docker`, `podman`: a container each. `none`: as you. `auto`: bwrap where it works, else none.",
+    ),
+    click.option(
+        "--network",
+        type=click.Choice(("off", "on")),
+        default="off",
+        show_default=True,
+        help="Whether commands in the sandbox have the network of this machine.",
+    ),
+    click.option(
+        "--sandbox-read",
+        multiple=True,
+        metavar="PATH",
+        help="Something that commands in the sandbox may read, in addition. May be repeated.",
+    ),
+    click.option(
+        "--sandbox-env",
+        multiple=True,
+        metavar="NAME",
+        help="A variable that commands in the sandbox may see, in addition. May be repeated.",
+    ),
+    click.option("--sandbox-image", default="", metavar="IMAGE", help="The image of docker or podman."),
+    click.option("--sandbox-memory", metavar="SIZE", help='The most memory that its commands may take, like "2 GB".'),
+)
+"""Those of a command that starts an agent."""
 
 
 def confinement_of(options: Mapping[str, object], *, outlasting: bool) -> Confinement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, get_args
+from typing import Any, Protocol, TypeVar, get_args
 
 import click
 
@@ -12,6 +12,23 @@ from agentrewind.core.effects import Mode
 from agentrewind.core.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Option(Protocol):
+    """Adds an option to a command, or several."""
+
+    def __call__(self, function: F, /) -> F: ...
+
+
+def together(*options: Option) -> Option:
+    """Several options as one, in the order in which the help shows them."""
+
+    def add(function: F, /) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
 def run_argument(function: F) -> F:

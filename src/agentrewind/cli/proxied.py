@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from agentrewind.cli.options import effects_option, home_option, json_option, share_option
+from agentrewind.cli.options import effects_option, home_option, json_option, share_option, together
 from agentrewind.cli.rule_options import RULES, rule_names, rule_options
 from agentrewind.compose.agents import Watcher
 from agentrewind.compose.home import Home
@@ -20,8 +19,6 @@ from agentrewind.compose.runs import open_run
 from agentrewind.core.errors import UsageError
 from agentrewind.integrations.proxy import ANTHROPIC, OPENAI
 from agentrewind.strategies import NAMES
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 OF_A_NEW_RUN = {
     "workspace": "--workspace",
@@ -36,43 +33,34 @@ OF_A_NEW_RUN = {
 """Options that a run which goes on has from its beginning."""
 
 
-def proxied_options(function: F) -> F:
-    """The options of both commands."""
-    for option in reversed(
-        (
-            click.option(
-                "--workspace", default=".", show_default=True, metavar="DIR", help="The directory that is saved."
-            ),
-            click.option(
-                "--base-url",
-                metavar="URL",
-                help=f"Where the model is. Default: OPENAI_BASE_URL, else {OPENAI}.",
-            ),
-            click.option(
-                "--strategy",
-                type=click.Choice(NAMES),
-                default="rewind",
-                show_default=True,
-                help="`rewind` gives the agent the two tools to go back; `continue` only records.",
-            ),
-            click.option(
-                "--max-rewinds", type=click.IntRange(min=0), default=50, show_default=True, help="How many at most."
-            ),
-            click.option(
-                "--check",
-                metavar="CMD",
-                help="A shell command that judges the work at the end: exit code 0 accepts it.",
-            ),
-            rule_options,
-            effects_option,
-            click.option("--resume", metavar="RUN", help="Go on with a run of a program that was cut off or failed."),
-            share_option,
-            home_option,
-            json_option,
-        )
-    ):
-        function = option(function)
-    return function
+proxied_options = together(
+    click.option("--workspace", default=".", show_default=True, metavar="DIR", help="The directory that is saved."),
+    click.option(
+        "--base-url",
+        metavar="URL",
+        help=f"Where the model is. Default: OPENAI_BASE_URL, else {OPENAI}.",
+    ),
+    click.option(
+        "--strategy",
+        type=click.Choice(NAMES),
+        default="rewind",
+        show_default=True,
+        help="`rewind` gives the agent the two tools to go back; `continue` only records.",
+    ),
+    click.option("--max-rewinds", type=click.IntRange(min=0), default=50, show_default=True, help="How many at most."),
+    click.option(
+        "--check",
+        metavar="CMD",
+        help="A shell command that judges the work at the end: exit code 0 accepts it.",
+    ),
+    rule_options,
+    effects_option,
+    click.option("--resume", metavar="RUN", help="Go on with a run of a program that was cut off or failed."),
+    share_option,
+    home_option,
+    json_option,
+)
+"""The options of both commands."""
 
 
 def beginning(

@@ -2,59 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
+from agentrewind.cli.options import together
 from agentrewind.core.errors import UsageError
 from agentrewind.strategies.rewind_rules import RuleNames
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 RULES = {"memory": "--memory", "selector": "--selector", "trigger": "--trigger", "notice": "--notice"}
 """The fields of `RuleNames`, which are parameters of each command with these options, as they are said."""
 
 
-def rule_options(function: F) -> F:
-    """The options of all commands that start an agent."""
-    for option in reversed(
-        (
-            click.option(
-                "--memory",
-                default="cumulative",
-                show_default=True,
-                metavar="POLICY",
-                help="Which notes cross over at a rewind: `cumulative` (all), `latest`, or `budget:TOKENS`: all, the"
-                " oldest put into one by the model where they take more.",
-            ),
-            click.option(
-                "--selector",
-                default="agent",
-                show_default=True,
-                metavar="NAME",
-                help="Who chooses the target, for studies: `agent`, `random[:SEED]`, `previous`, `best-progress`,"
-                " `oracle:UID` (the last point before record UID).",
-            ),
-            click.option(
-                "--trigger",
-                default="never",
-                show_default=True,
-                metavar="LIST",
-                help="When to go back unasked: `never`, or some of `failures:N`, `loop`, `regression`, with commas.",
-            ),
-            click.option(
-                "--notice",
-                default="on",
-                show_default=True,
-                metavar="WHAT",
-                help="Tell the agent, once, of a loop, a standstill or a repeated error: `on`, `off`, or numbers as in"
-                " `loop=2,stall=40,errors=3` (0: never).",
-            ),
-        )
-    ):
-        function = option(function)
-    return function
+rule_options = together(
+    click.option(
+        "--memory",
+        default="cumulative",
+        show_default=True,
+        metavar="POLICY",
+        help="Which notes cross over at a rewind: `cumulative` (all), `latest`, or `budget:TOKENS`: all, the"
+        " oldest put into one by the model where they take more.",
+    ),
+    click.option(
+        "--selector",
+        default="agent",
+        show_default=True,
+        metavar="NAME",
+        help="Who chooses the target, for studies: `agent`, `random[:SEED]`, `previous`, `best-progress`,"
+        " `oracle:UID` (the last point before record UID).",
+    ),
+    click.option(
+        "--trigger",
+        default="never",
+        show_default=True,
+        metavar="LIST",
+        help="When to go back unasked: `never`, or some of `failures:N`, `loop`, `regression`, with commas.",
+    ),
+    click.option(
+        "--notice",
+        default="on",
+        show_default=True,
+        metavar="WHAT",
+        help="Tell the agent, once, of a loop, a standstill or a repeated error: `on`, `off`, or numbers as in"
+        " `loop=2,stall=40,errors=3` (0: never).",
+    ),
+)
+"""The options of all commands that start an agent."""
 
 
 def rule_names(params: Mapping[str, Any]) -> RuleNames:
