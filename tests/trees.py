@@ -49,6 +49,13 @@ def _entry(path: bytes, info: os.stat_result) -> dict[str, object]:
     return entry
 
 
+def content(root: Path) -> dict[str, dict[str, object]]:
+    """All that is there but the times, which differ between two runs."""
+    return {
+        name: {key: value for key, value in entry.items() if key != "mtime"} for name, entry in describe(root).items()
+    }
+
+
 def differences(left: dict[str, dict[str, object]], right: dict[str, dict[str, object]]) -> list[str]:
     """One line a path that isn't the same on both sides."""
     lines = []

@@ -33,7 +33,7 @@ from agentrewind.strategies import by_name
 from agentrewind.testing.scripted import Request, Step, call, calls, say
 from agentrewind.testing.scripted.api import Said
 from tests.e2e.programs.matrix_loop import AGENTS, TASK, converse, shell
-from tests.trees import describe
+from tests.trees import content
 
 ONE, TWO = "NOTE-ONE: step C was wrong", "NOTE-TWO: step B was wrong already"
 ANSWER = "In order."
@@ -139,13 +139,6 @@ def furnish(workspace: Path) -> None:
     (workspace / "a.txt").write_text("broken\n")
     (workspace / "tool.sh").write_text("#!/bin/sh\n")
     (workspace / "link").symlink_to("a.txt")
-
-
-def content(root: Path) -> dict[str, dict[str, object]]:
-    """All that is there but the times, which differ between two runs."""
-    return {
-        name: {key: value for key, value in entry.items() if key != "mtime"} for name, entry in describe(root).items()
-    }
 
 
 def expected_files(base: Path) -> dict[str, dict[str, object]]:

@@ -23,7 +23,6 @@ from tests.e2e.test_fresh import (
     Place,
     command,
     commit,
-    content,
     here,
     importable,
     is_sound,
@@ -38,7 +37,7 @@ from tests.e2e.test_fresh import (
     went_back_once,
     without_memory,
 )
-from tests.trees import differences
+from tests.trees import content, differences
 
 __all__ = ["here", "importable"]  # fixtures of that module
 

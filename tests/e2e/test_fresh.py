@@ -23,7 +23,7 @@ from agentrewind.journal.check import check
 from agentrewind.testing.scripted import Request, ScriptedModel, Step, call, calls, say
 from tests.e2e import fresh_agents
 from tests.e2e.fresh_agents import play
-from tests.trees import describe, differences
+from tests.trees import content, differences
 
 PROGRAM = str(Path(sys.executable).with_name("agentrewind"))
 ROOT = Path(__file__).parents[2]
@@ -139,13 +139,6 @@ def notes(messages: list[dict]) -> list[str]:
 
 def without_memory(messages: list[dict]) -> list[dict]:
     return [message for message in messages if not is_memory(message)]
-
-
-def content(root: Path) -> dict[str, dict[str, object]]:
-    """All that is there but the times, which differ between two runs."""
-    return {
-        name: {key: value for key, value in entry.items() if key != "mtime"} for name, entry in describe(root).items()
-    }
 
 
 def both_modes(base: Path, *options: str, other: str = "fresh") -> tuple[list[dict], list[dict], Place, Place]:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agentrewind.testing.scripted import Request, ScriptedModel, Step, call
-from tests.e2e.test_fresh import ONE, TWO, WHO, Place, content, is_memory, is_sound, notes, once, place, without_memory
-from tests.trees import differences
+from tests.e2e.test_fresh import ONE, TWO, WHO, Place, is_memory, is_sound, notes, once, place, without_memory
+from tests.trees import content, differences
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 

@@ -19,9 +19,12 @@ from agentrewind.compose.runs import Run
 from agentrewind.journal.check import check
 from agentrewind.testing.scripted import ScriptedModel
 from tests.e2e import matrix
-from tests.e2e.matrix import ANSWER, EXPECTED, LOOPS, MODES, Model, content, expected_files, furnish
+from tests.e2e.matrix import ANSWER, EXPECTED, LOOPS, MODES, Model, expected_files, furnish
 from tests.e2e.test_exec import KEY, Place, python
-from tests.trees import differences
+from tests.e2e.test_fresh import importable
+from tests.trees import content, differences
+
+__all__ = ["importable"]  # a fixture
 
 ROOT = Path(__file__).parents[2]
 FORMS = ("plain", "streamed")
@@ -39,13 +42,6 @@ PROGRAMS = {
         if shutil.which("curl")
     },
 }
-
-
-@pytest.fixture(autouse=True)
-def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes of an agent import this package."""
-    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in paths if path))
 
 
 @contextmanager

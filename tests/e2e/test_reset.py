@@ -14,8 +14,8 @@ from agentrewind.engine.reset import ResetSession
 from agentrewind.integrations.harnesses.contract import Job
 from agentrewind.testing.scripted import ScriptedModel
 from tests.e2e import fresh_agents
-from tests.e2e.test_fresh import both_modes, content, is_sound, notes, one_rewind, place
-from tests.trees import differences
+from tests.e2e.test_fresh import both_modes, is_sound, notes, one_rewind, place
+from tests.trees import content, differences
 from tests.unit.engine.worlds import MemoryLog, MemoryWorld
 
 
