@@ -9,7 +9,7 @@ from rich.text import Text
 
 from agentrewind.cli.screen import err, sentence
 from agentrewind.cli.text import one_line, path_name, plural, printable, short_id
-from agentrewind.core.world import Act, RestoreReport
+from agentrewind.core.world import Act, Gap, RestoreReport
 
 SHOWN = 40
 _WORDS = {
@@ -46,10 +46,15 @@ def show_left(report: RestoreReport, console: Console) -> None:
         ("left as it is", [gap for gap in report.kept if gap.path not in drifted]),
         ("not quite as it was", report.lossy),
     ):
-        for gap in gaps[:SHOWN]:
-            sentence(Text(f"  {word}: {path_name(gap.path)}: {one_line(gap.why)}", style="yellow"), console)
-        if len(gaps) > SHOWN:
-            console.print(Text(f"  {word}: {len(gaps) - SHOWN:,} more", style="yellow"))
+        show_gaps(word, gaps, console)
+
+
+def show_gaps(word: str, gaps: Sequence[Gap], console: Console) -> None:
+    """The paths of which `word` holds, and why: one line a path."""
+    for gap in gaps[:SHOWN]:
+        sentence(Text(f"  {word}: {path_name(gap.path)}: {one_line(gap.why)}", style="yellow"), console)
+    if len(gaps) > SHOWN:
+        console.print(Text(f"  {word}: {len(gaps) - SHOWN:,} more", style="yellow"))
 
 
 def _line(act: Act, *, dry_run: bool) -> Text:

@@ -10,10 +10,10 @@ from agentrewind.cli.drift import drift_option, of_run, told_if_interrupted
 from agentrewind.cli.facts import move_facts, report_facts
 from agentrewind.cli.moves import told_by
 from agentrewind.cli.options import confirm, dry_run_option, json_option, run_argument, yes_option
-from agentrewind.cli.reports import SHOWN, show_report, told
+from agentrewind.cli.reports import show_gaps, show_report, told
 from agentrewind.cli.screen import err, out, progress, sentence
 from agentrewind.cli.summary import goes_on
-from agentrewind.cli.text import as_json, one_line, path_name, plural, printable
+from agentrewind.cli.text import as_json, plural, printable
 from agentrewind.compose import asking
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.errors import RewindRefused, UsageError
@@ -179,7 +179,7 @@ def _tell_made(move: Rewound, *, as_object: bool) -> None:
     if as_object:
         print(as_json(move_facts(move)))
         return
-    _say_left(move)
+    show_gaps("left as it is", move.kept, out())
     for process in move.ended_processes:
         sentence(f"  ended: {printable(process)}", out())
     sentence(
@@ -187,13 +187,6 @@ def _tell_made(move: Rewound, *, as_object: bool) -> None:
         " The agent goes on from there.",
         out(),
     )
-
-
-def _say_left(move: Rewound) -> None:
-    for gap in move.kept[:SHOWN]:
-        sentence(f"  left as it is: {path_name(gap.path)}: {one_line(gap.why)}", out())
-    if len(move.kept) > SHOWN:
-        sentence(f"  left as it is: {len(move.kept) - SHOWN:,} more", out())
 
 
 # --- a run that has ended ---------------------------------------------------------------------------------------------
@@ -208,7 +201,7 @@ def _make(run: Run, wish: Wish, *, keep: bool, as_object: bool) -> None:
     if as_object:
         print(as_json(move_facts(move)))
         return
-    _say_left(move)
+    show_gaps("left as it is", move.kept, out())
     sentence(
         f"Brought back to before {move.target}{told_by(move)}: {plural(move.restored, 'path')} changed;"
         f" {goes_on(run, run.id)}. `agentrewind undo {run.id}` takes it back.",
