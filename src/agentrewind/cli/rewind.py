@@ -136,7 +136,9 @@ def _ask_for(run: Run, wish: Wish, *, keep: bool, wait: bool, as_object: bool) -
     asked = asking.Asked(run, wish, keep_drift=keep)
     if wait:
         _tell(run, _waited(asked), as_object=as_object)
-    elif as_object:
+        return
+    asked.put()
+    if as_object:
         print(as_json({"request": asked.request.id, "outcome": None}))
     else:
         sentence(f"Asked for: at its next model call the run goes back to before {wish.target}.", out())
@@ -145,6 +147,7 @@ def _ask_for(run: Run, wish: Wish, *, keep: bool, wait: bool, as_object: bool) -
 def _waited(asked: asking.Asked) -> asking.Outcome:
     told_at: float | None = time.monotonic() + 1.0
     try:
+        asked.put()
         while (outcome := asked.outcome()) is None:
             if told_at is not None and time.monotonic() > told_at:
                 sentence("Waiting for the agent's next model call. Ctrl-C takes the request back.", err())

@@ -66,20 +66,27 @@ def rehearsed(world: WorkspaceWorld, run: Run, target: RecordUid) -> RestoreRepo
 
 
 class Asked:
-    """A request that was put to a run which is alive."""
+    """A request to a run which is alive."""
 
     def __init__(self, run: Run, wish: Wish, *, keep_drift: bool) -> None:
-        """Raises: StorageFull, JournalError: it could not be put; the run goes on as it was."""
         self._run = run
         self._requests = Requests(run.path)
         note = redactor(os.environ, run.workspace).text(wish.note)
         self.request = RewindRequest(new_id(), wish.target, note, time.time_ns(), keep_drift)
-        self._requests.ask(self.request)
         self._seen = -1
 
+    def put(self) -> None:
+        """Raises: StorageFull, JournalError: it could not be put; the run goes on as it was."""
+        self._requests.ask(self.request)
+
     def withdraw(self) -> bool:
-        """Take it back. False where the run had taken it already: then it is carried out or refused."""
-        return self._requests.withdraw(self.request.id)
+        """Take it back, also where it was never put. False where the run had taken it already: then it is carried out
+        or refused.
+        """
+        request = self.request.id
+        if self._requests.withdraw(request):
+            return True
+        return not self._requests.taken(request) and request not in read_run(self._run.path).tree.requests
 
     def outcome(self) -> Outcome | None:
         """What has become of it; None where it still waits. Costs next to nothing where the journal hasn't grown."""
@@ -93,7 +100,7 @@ class Asked:
             return event
         if log.alive:
             return None
-        return Unheard() if event is None and self.withdraw() else CutOff()
+        return Unheard() if event is None and self._requests.withdraw(self.request.id) else CutOff()
 
     def _alive(self) -> bool:
         return is_held(self._run.path)

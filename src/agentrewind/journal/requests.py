@@ -76,7 +76,11 @@ class Requests:
         data = json.dumps(to_plain(request)).encode()
         if len(data) > _MOST:
             raise UsageError(f"The note is too long: {len(data):,} bytes, at most {_MOST:,} are taken.")
-        self._put(request.id + _NEW, data)
+        try:
+            self._put(request.id + _NEW, data)
+        except BaseException:  # a Ctrl-C after the rename: nobody has been told that it is there
+            self.withdraw(request.id)
+            raise
         reach(WRITTEN)
 
     def withdraw(self, request: RequestId) -> bool:
@@ -125,7 +129,7 @@ class Requests:
 
     def take(self, request: RequestId) -> bool:
         """From here on it can't be withdrawn. False where it was."""
-        if (self._directory / (request + _TAKEN)).exists():
+        if self.taken(request):
             return True
         try:
             os.rename(self._directory / (request + _NEW), self._directory / (request + _TAKEN))
@@ -133,6 +137,10 @@ class Requests:
             return False
         reach(TAKEN)
         return True
+
+    def taken(self, request: RequestId) -> bool:
+        """Whether the run has it in hand; not any more once it is done."""
+        return (self._directory / (request + _TAKEN)).exists()
 
     def done(self, request: RequestId) -> None:
         """What became of it is in the journal."""

@@ -272,6 +272,7 @@ def test_a_person_brings_a_session_back_while_it_is_open(place):
             ask(client, messages)
             run = agentrewind.open_run(live.id)
             asked = Asked(run, wish_of(run, run.checkpoints()[1].uid, "Do it by hand."), keep_drift=True)
+            asked.put()
             assert asked.outcome() is None
             ask(client, messages)
             move = asked.outcome()
