@@ -9,13 +9,13 @@ import shutil
 import click
 
 from agentrewind.cli.child import describe, run_child
-from agentrewind.cli.facts import run_facts
 from agentrewind.cli.following import Follower, summary
 from agentrewind.cli.proxied import beginning, proxied_options
 from agentrewind.cli.screen import ProgressLine, err, progress
 from agentrewind.compose.agents import Watcher
 from agentrewind.compose.runs import open_run
 from agentrewind.core.errors import UsageError
+from agentrewind.ui.facts import run_facts
 
 
 @click.command(

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.text import Text
 
-from agentrewind.cli.facts import run_facts
 from agentrewind.cli.moves import told_by
 from agentrewind.cli.screen import Glyphs, ProgressLine, err, glyphs, out, progress, sentence
 from agentrewind.cli.signals import ending_in_order
@@ -29,6 +28,7 @@ from agentrewind.core.records import (
     Warned,
 )
 from agentrewind.core.tree import Node, RunTree
+from agentrewind.ui.facts import run_facts
 
 CHECK = "submission check"
 

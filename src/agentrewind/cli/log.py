@@ -7,18 +7,16 @@ from rich.console import Console
 from rich.text import Text
 
 from agentrewind.cli.columns import show_columns
-from agentrewind.cli.facts import tree_facts
 from agentrewind.cli.moves import told_by
 from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.screen import Glyphs, glyphs, out, sentence
-from agentrewind.cli.steps import Left, Row, Step, rows
 from agentrewind.cli.summary import going_on, headline, totals
 from agentrewind.cli.text import as_json, one_line, path_name, plural, printable, short_id
 from agentrewind.compose.runs import Run, open_run
-from agentrewind.core.effects import overall
 from agentrewind.core.records import CompensationBegan, FilesRestored, Judged, NotesMerged
-from agentrewind.core.standing import effects_of
 from agentrewind.core.tree import Node, RunTree
+from agentrewind.ui.facts import tree_facts
+from agentrewind.ui.steps import Left, Row, Step, rows
 
 FILES_NAMED = 2
 FILES_WIDTH = 28
@@ -101,24 +99,15 @@ def _did(step: Step, signs: Glyphs) -> Text:
 
 def _stands(step: Step) -> Text:
     """What of the step a rewind would leave standing, in a word. What only may stand is for `show` to say."""
-    if any(node.held for node in step.nodes):
+    if step.held:
         return Text("held back: ", style="yellow")
-    effects = [effect for _, effect in effects_of(step.nodes)]
-    kind = overall(effect for effect in effects if effect.survives)
-    return Text("" if kind == "read" else f"{kind}: ", style="red")
+    return Text(f"{step.standing}: " if step.standing else "", style="red")
 
 
 def _result(step: Step, signs: Glyphs) -> str:
     """What came back from the last tool call of the step."""
-    tools = [node for node in step.nodes if not node.is_llm and not _is_check(node.began.tool)]
-    if not tools or tools[-1].ended is None:
-        return ""
-    said = one_line(tools[-1].ended.digest)
+    said = one_line(step.result)
     return f" {signs.to} {said}" if said else ""
-
-
-def _is_check(tool: object) -> bool:
-    return getattr(tool, "name", "") == "submission check"
 
 
 def _files(step: Step) -> Text:

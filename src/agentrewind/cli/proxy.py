@@ -9,12 +9,12 @@ import signal
 import click
 
 from agentrewind.cli.child import signals_held
-from agentrewind.cli.facts import run_facts
 from agentrewind.cli.following import Follower, summary
 from agentrewind.cli.proxied import beginning, proxied_options
 from agentrewind.cli.screen import err, progress
 from agentrewind.compose.proxying import ProxiedRun
 from agentrewind.compose.runs import open_run
+from agentrewind.ui.facts import run_facts
 
 STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

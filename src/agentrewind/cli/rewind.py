@@ -7,7 +7,6 @@ import time
 import click
 
 from agentrewind.cli.drift import drift_option, of_run, told_if_interrupted
-from agentrewind.cli.facts import move_facts, report_facts
 from agentrewind.cli.moves import told_by
 from agentrewind.cli.options import confirm, dry_run_option, json_option, run_argument, yes_option
 from agentrewind.cli.reports import show_gaps, show_report, told
@@ -23,6 +22,7 @@ from agentrewind.core.world import RestoreReport
 from agentrewind.engine import offline
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.rewinder import Wish
+from agentrewind.ui.facts import move_facts, report_facts
 
 LOOK_S = 0.1
 """How often we look what has become of a request."""

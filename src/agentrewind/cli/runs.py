@@ -6,7 +6,6 @@ import click
 from rich.text import Text
 
 from agentrewind.cli.columns import Cell, show_columns
-from agentrewind.cli.facts import run_facts
 from agentrewind.cli.options import json_option
 from agentrewind.cli.screen import out
 from agentrewind.cli.summary import STYLES, score, task_line
@@ -15,6 +14,7 @@ from agentrewind.compose.home import Home
 from agentrewind.compose.runs import Run
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentRewindError, JournalError
+from agentrewind.ui.facts import run_facts
 
 NEWEST = 30
 HEADER = ("run", "state", "score", "rewinds", "task")

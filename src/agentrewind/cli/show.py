@@ -11,7 +11,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 from agentrewind.cli.effects import said
-from agentrewind.cli.facts import node_facts
 from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.screen import out, sentence
 from agentrewind.cli.text import (
@@ -30,6 +29,7 @@ from agentrewind.core.codec import Json
 from agentrewind.core.edits import Message
 from agentrewind.core.records import NodeEnded
 from agentrewind.core.tree import Node
+from agentrewind.ui.facts import node_facts
 
 INDENT = 2
 ROLE_STYLES = {"system": "magenta", "user": "blue", "assistant": "green", "tool": "cyan"}

@@ -7,7 +7,6 @@ import shlex
 import click
 
 from agentrewind.cli.drift import drift_option, of_run, told_if_interrupted
-from agentrewind.cli.facts import move_facts, report_facts
 from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.reports import show_left, told
 from agentrewind.cli.screen import out, progress, sentence
@@ -16,6 +15,7 @@ from agentrewind.cli.text import as_json, plural, short_id
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.records import FilesRestored, Rewound
 from agentrewind.engine import offline
+from agentrewind.ui.facts import move_facts, report_facts
 
 
 @click.command(epilog="Example: agentrewind undo last")

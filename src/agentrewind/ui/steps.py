@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agentrewind.core.records import Judged, RecordUid, Rewound
+from agentrewind.core.effects import overall
+from agentrewind.core.records import Judged, RecordUid, Rewound, ToolInput
+from agentrewind.core.standing import effects_of
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.core.world import Change
 
@@ -36,6 +38,23 @@ class Step:
     @property
     def judged(self) -> Judged | None:
         return next((node.judged for node in reversed(self.nodes) if node.judged), None)
+
+    @property
+    def held(self) -> bool:
+        """Whether calls of it were not run because of their effects."""
+        return any(node.held for node in self.nodes)
+
+    @property
+    def standing(self) -> str:
+        """The class of what a rewind would leave standing of it; empty where that is nothing."""
+        kind = overall(effect for _, effect in effects_of(self.nodes) if effect.survives)
+        return "" if kind == "read" else kind
+
+    @property
+    def result(self) -> str:
+        """The digest of what came back from its last tool call."""
+        tools = [node for node in self.nodes if not node.is_llm and not _is_check(node.began.tool)]
+        return tools[-1].ended.digest if tools and tools[-1].ended else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +136,7 @@ class _Reader:
 
     def _eventful(self, uid: RecordUid) -> bool:
         return bool(self._left[uid]) or len(self._children[uid]) > 1
+
+
+def _is_check(tool: ToolInput | None) -> bool:
+    return tool is not None and tool.name == "submission check"

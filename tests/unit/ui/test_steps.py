@@ -1,4 +1,4 @@
-from agentrewind.cli.steps import Left, Step, rows
+from agentrewind.ui.steps import Left, Step, rows
 
 
 def shape(tree):

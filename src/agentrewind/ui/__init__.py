@@ -1,0 +1,1 @@
+"""What people look at: a run as a page in the browser."""
