@@ -7,6 +7,7 @@
     │   ├── WorkspaceRefused       a directory that we won't take as a workspace
     │   ├── UnknownRun             no run of that name
     │   ├── UnknownRecord          no record of that uid in the run
+    │   ├── BadTask                a directory that is no benchmark task, or one that is written wrongly
     │   └── SnapshotNotFound       no snapshot of that id in the store
     ├── Busy                       somebody else holds the lease of the workspace or of the run; nothing was touched
     ├── StorageFull                no room; what was there before is still there
@@ -42,6 +43,9 @@ class UnknownRun(UsageError): ...
 
 
 class UnknownRecord(UsageError): ...
+
+
+class BadTask(UsageError): ...
 
 
 class SnapshotNotFound(UsageError): ...

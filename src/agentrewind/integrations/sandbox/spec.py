@@ -68,6 +68,8 @@ class Sandbox:
     hidden: tuple[str, ...] = ()
     cgroup: tuple[str, ...] = ()
     """Control groups that commands join, in which the limits are set."""
+    read_only: bool = False
+    """The workspace can be read and not written."""
 
     @property
     def at(self) -> str:

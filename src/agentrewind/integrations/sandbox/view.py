@@ -51,7 +51,7 @@ def view(sandbox: Sandbox) -> list[Mount]:
             *(Mount(path, "read", path) for path in _readable(sandbox)),
             *_covered(sandbox),
             *(Mount(at, "write", str(sandbox.sides / name)) for name, at in SIDES.items()),
-            Mount(sandbox.at, "write", sandbox.workspace),
+            Mount(sandbox.at, "read" if sandbox.read_only else "write", sandbox.workspace),
         )
     }
     return sorted(found.values(), key=lambda mount: mount.at.count("/"))
