@@ -8,6 +8,7 @@ a crash is never run again, and its outcome is said to be unknown.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from agentrewind.core.records import CompensationBegan, CompensationEnded, Rewin
 from agentrewind.core.standing import effects_of
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.engine.checkpointer import Log
+from agentrewind.engine.commands import OUTPUT_LIMIT
+from agentrewind.engine.output import Kept
+from agentrewind.engine.started import Process, follow
 
 BEGUN = named("rewind.compensation begun")
 DONE = named("rewind.compensation done")
@@ -79,22 +83,28 @@ def _told(item: Due) -> Json:
 
 
 def run_shell(command: str, told: Json, workspace: str) -> str | None:
-    """Run it in the workspace, as the user wrote it; what went wrong, None where nothing did."""
+    """Run it in the workspace, as the user wrote it; what went wrong, None where nothing did.
+
+    It has ended when this returns, and where its time was up, so have the others of its process group.
+    """
     if "[redacted " in command:
         return "the command held a secret, which isn't kept; let it read the secret from a variable or a file"
-    try:
-        done = subprocess.run(
-            ["/bin/sh", "-c", command],
-            input=json.dumps(told).encode("utf-8", "replace"),
-            cwd=workspace,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+    kept = Kept(OUTPUT_LIMIT)
+    with open(os.memfd_create("agentrewind undo"), "w+b") as source:
+        source.write(json.dumps(told).encode("utf-8", "replace"))
+        source.seek(0)
+
+        def start(sink: int) -> Process:
+            words = ["/bin/sh", "-c", command]
+            return Process(
+                subprocess.Popen(words, cwd=workspace, stdin=source, stdout=sink, stderr=sink, start_new_session=True)
+            )
+
+        try:
+            code, timed_out = follow(start, kept, TIMEOUT_S)
+        except OSError as error:
+            return str(error)
+    if timed_out:
         return f"it was ended after {TIMEOUT_S:.0f} s"
-    except OSError as error:
-        return str(error)
-    said = " ".join(done.stdout.decode("utf-8", "replace").split())[-SAID:]
-    return None if done.returncode == 0 else f"exit code {done.returncode}: {said}"
+    said = " ".join(kept.text().split())[-SAID:]
+    return None if code == 0 else f"exit code {code}: {said}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from agentrewind.core.effects import Effect
@@ -32,6 +35,13 @@ def rig(turns, undo='echo {} >> "$PLACE/log"', harness=Harness):
     made = Rig(turns, None, harness)
     made.session.effects = Effects(undone(undo))
     return made
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
 
 
 @HARNESSES
@@ -118,3 +128,16 @@ def test_in_fresh_mode_it_runs_once_and_not_again_when_what_led_there_is_given_a
     kinds = run.kinds()
     assert kinds.count(CompensationBegan) == kinds.count(CompensationEnded) == 1
     assert kinds.index(CompensationEnded) < kinds.index(Rewound)
+
+
+def test_when_its_time_is_up_what_the_command_started_is_ended_too(place, monkeypatch):
+    monkeypatch.setattr(compensation, "TIMEOUT_S", 0.3)
+    told = compensation.run_shell('sleep 60 & echo $! > "$PLACE/pid"; wait', {}, str(place))
+    assert told == "it was ended after 0 s"
+    pid = int((place / "pid").read_text())
+    assert not alive(pid)
+
+
+def test_the_command_reads_what_it_is_about_whatever_its_size(place):
+    assert compensation.run_shell('cat > "$PLACE/told"', {"arguments": "x" * 200_000}, str(place)) is None
+    assert json.loads((place / "told").read_text()) == {"arguments": "x" * 200_000}
