@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from agentrewind.compose.declared import Call
     from agentrewind.compose.live import LiveRun, session
     from agentrewind.compose.runs import Run, open_run
     from agentrewind.compose.tools import tool
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AgentRewindError",
     "Busy",
+    "Call",
     "LiveRun",
     "NotRun",
     "PathRules",
@@ -36,6 +38,7 @@ __all__ = [
 _HOMES = {
     "AgentRewindError": "core.errors",
     "Busy": "core.errors",
+    "Call": "compose.declared",
     "LiveRun": "compose.live",
     "NotRun": "core.errors",
     "PathRules": "snapshots.rules",

@@ -415,7 +415,7 @@ class _Import:
 def _harmless(event: Event) -> Event:
     """Without the commands that would take its effects back: whoever made the bundle has chosen them."""
     if isinstance(event, NodeBegan | NodeEnded) and any(effect.undo for effect in event.effects):
-        return replace(event, effects=tuple(replace(effect, undo="") for effect in event.effects))
+        return replace(event, effects=tuple(replace(effect, undo="", by_program=False) for effect in event.effects))
     return event
 
 

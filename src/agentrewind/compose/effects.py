@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from agentrewind.compose.places import user_home
 from agentrewind.compose.secret import SETTINGS_FILE
-from agentrewind.core.effects import Confinement, Mode
+from agentrewind.core.effects import Annotations, Confinement, Mode
 from agentrewind.effects.classify import Classifier
 from agentrewind.effects.rules import Rules
 from agentrewind.engine.effects import Effects
@@ -16,12 +17,19 @@ from agentrewind.engine.gate import Ask, Gate
 from agentrewind.integrations.sandbox.spec import Sandbox
 
 
-def effects_of(classifier: Classifier, mode: Mode | None = None, ask: Ask | None = None) -> Effects:
-    """Gives the calls of a run their effects. Its process is started at once, before anything that a rewind may end."""
+def effects_of(
+    classifier: Classifier,
+    mode: Mode | None = None,
+    ask: Ask | None = None,
+    own: Callable[[str], Annotations | None] = lambda _: None,
+) -> Effects:
+    """Gives the calls of a run their effects; `own` as in `Effects`. Its process is started at once, before anything
+    that a rewind may end.
+    """
     with suppress(OSError):
         classifier.worker.start()
     rules = classifier.rules
-    return Effects(classifier.call, Gate(mode or rules.mode or "record", rules.held, ask), classifier.worker.pids)
+    return Effects(classifier.call, Gate(mode or rules.mode or "record", rules.held, ask), classifier.worker.pids, own)
 
 
 def ask_on_terminal(what: str) -> bool | None:

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from agentrewind.compose.declared import declared
 from agentrewind.compose.effects import ask_on_terminal, classifier, effects_of
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
@@ -61,9 +62,20 @@ class LiveRun:
         """The environment for commands of the agent: marked, so that a rewind after a crash finds what they left."""
         return {**os.environ, RUN_MARK: self.id}
 
-    def tool(self, name: str, arguments: Json, run: Callable[[], R], *, call_id: str | None = None) -> R:
-        """Record one tool call; returns what `run` returns and raises what it raises."""
-        return self._session.tool(name, arguments, run, call_id=call_id)
+    def tool(
+        self,
+        name: str,
+        arguments: Json,
+        run: Callable[[], R],
+        *,
+        call_id: str | None = None,
+        undo: Callable[[], object] | None = None,
+    ) -> R:
+        """Record one tool call; returns what `run` returns and raises what it raises.
+
+        `undo` takes the call back, where `agentrewind.tool` has said so of a function of this name.
+        """
+        return self._session.tool(name, arguments, run, call_id=call_id, undo=undo)
 
     def submit(self) -> Decision:
         """Have the work judged by the check: `GoOn` with the message for the agent, or `Stop`.
@@ -170,7 +182,7 @@ def session(
                 keep_world=False,
                 redact=redact,
                 rules=chosen,
-                effects=effects_of(classified, effects, ask_on_terminal),
+                effects=effects_of(classified, effects, ask_on_terminal, declared),
             )
             run = LiveRun(started.run_id, root, recorded, check, plan)
             with run.recording():

@@ -7,10 +7,13 @@ import functools
 import inspect
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
+from agentrewind.compose.declared import Takeback, Undoing, declare
 from agentrewind.compose.live import LiveRun, current
 from agentrewind.core.codec import Json, canonical
+from agentrewind.core.effects import EffectClass
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -19,74 +22,108 @@ R = TypeVar("R")
 @overload
 def tool(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def tool(*, name: str = "") -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def tool(
-    function: Callable[P, R] | None = None, /, *, name: str = ""
+    *, name: str = "", effect: EffectClass | None = None, reads: bool = False, undo: Takeback | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def tool(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    name: str = "",
+    effect: EffectClass | None = None,
+    reads: bool = False,
+    undo: Takeback | None = None,
 ) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
     """Record each call of a function, sync or async, as a tool node of the open session.
 
     Outside of a session the function is simply called. Its arguments are recorded by name; what JSON can't say, by its
     representation. What the function returns and raises passes through unchanged.
+
+    Args:
+        function: whose calls they are.
+        name: what the tool is called; by default the name of the function. The model should know it by the same.
+        effect: what its calls do: `read`, `workspace`, `outside`, `external` or `unknown`. By default that is told from
+            name and arguments.
+        reads: an `external` one only asks, and leaves nothing standing.
+        undo: takes a call back when the run goes back past it: a function, sync or async, of the `Call`.
+
+    Raises:
+        UsageError: the effect isn't one, or there is nothing for `undo` to undo.
     """
-    if function is None:
-        return functools.partial(_wrapped, name=name)
-    return _wrapped(function, name=name)
+    say = functools.partial(_wrapped, name=name, effect=effect, reads=reads, undo=undo)
+    return say if function is None else say(function)
 
 
-def _wrapped(function: Callable[P, R], *, name: str) -> Callable[P, R]:
-    signature = inspect.signature(function)
+def _wrapped(
+    function: Callable[P, R], *, name: str, effect: EffectClass | None, reads: bool, undo: Takeback | None
+) -> Callable[P, R]:
     label = name or getattr(function, "__name__", repr(function))
+    declare(label, effect, undo, reads=reads)
+    tool = _Tool(label, inspect.signature(function), undo)
     if inspect.iscoroutinefunction(function):
-        return cast("Callable[P, R]", _async(function, signature, label))
+        return cast("Callable[P, R]", _async(function, tool))
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         run = current()
         if run is None:
             return function(*args, **kwargs)
-        return run.tool(label, _arguments(signature, args, kwargs), lambda: function(*args, **kwargs))
+        return tool.call(run, args, kwargs, lambda: function(*args, **kwargs))
 
     return call
 
 
-def _async(
-    function: Callable[..., Coroutine[Any, Any, R]], signature: inspect.Signature, label: str
-) -> Callable[..., Coroutine[Any, Any, R]]:
+@dataclass(frozen=True, slots=True)
+class _Tool:
+    """A function as its calls are recorded."""
+
+    name: str
+    signature: inspect.Signature
+    undo: Takeback | None
+
+    def call(
+        self,
+        run: LiveRun,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        start: Callable[[], R],
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> R:
+        """One call in a run. One that doesn't fit the signature is recorded as it is, and then fails."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError:
+            said = {"args": [_said(value) for value in args], **{key: _said(value) for key, value in kwargs.items()}}
+            return run.tool(self.name, said, start)
+        bound.apply_defaults()
+        arguments = {key: _said(value) for key, value in bound.arguments.items()}
+        if self.undo is None:
+            return run.tool(self.name, arguments, start)
+        undoing = Undoing(self.undo, bound.arguments, loop)
+        return run.tool(self.name, arguments, undoing.of(start), undo=undoing)
+
+
+def _async(function: Callable[..., Coroutine[Any, Any, R]], tool: _Tool) -> Callable[..., Coroutine[Any, Any, R]]:
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> R:
         run = current()
         if run is None:
             return await function(*args, **kwargs)
-        return await _recorded(run, label, _arguments(signature, args, kwargs), lambda: function(*args, **kwargs))
+        loop = asyncio.get_running_loop()
+        started: list[Future[R]] = []
+
+        def wait() -> R:
+            started.append(asyncio.run_coroutine_threadsafe(function(*args, **kwargs), loop))
+            return started[0].result()
+
+        try:  # the function runs in its own event loop; a thread waits for it, as the recorder is synchronous
+            return await asyncio.to_thread(tool.call, run, args, kwargs, wait, loop)
+        except asyncio.CancelledError:
+            for future in started:
+                future.cancel()
+            raise
 
     return call
-
-
-async def _recorded(run: LiveRun, label: str, arguments: Json, start: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """The function runs in its own event loop; a thread waits for it, as the recorder is synchronous."""
-    loop = asyncio.get_running_loop()
-    started: list[Future[R]] = []
-
-    def wait() -> R:
-        started.append(asyncio.run_coroutine_threadsafe(start(), loop))
-        return started[0].result()
-
-    try:
-        return await asyncio.to_thread(run.tool, label, arguments, wait)
-    except asyncio.CancelledError:
-        for future in started:
-            future.cancel()
-        raise
-
-
-def _arguments(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Json:
-    """By name, defaults included. A call that doesn't fit the signature is recorded as it is, and then fails."""
-    try:
-        bound = signature.bind(*args, **kwargs)
-    except TypeError:
-        return {"args": [_said(value) for value in args], **{key: _said(value) for key, value in kwargs.items()}}
-    bound.apply_defaults()
-    return {key: _said(value) for key, value in bound.arguments.items()}
 
 
 def _said(value: Any) -> Json:

@@ -29,7 +29,9 @@ class Effect:
     call: str = ""
     """The id of the tool call that it belongs to, as the model gave it."""
     undo: str = ""
-    """The compensation that is registered for it, in words."""
+    """The compensation that is registered for it: a shell command, or the name of a function."""
+    by_program: bool = False
+    """`undo` is a function of the agent's own program, which only that can call."""
 
     @property
     def survives(self) -> bool:
@@ -57,11 +59,14 @@ def overall(effects: Iterable[Effect]) -> EffectClass:
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """What a tool says of itself (MCP's hints). None: it doesn't say."""
+    """What a tool says of itself: MCP's hints, or its class by name. None: it doesn't say."""
 
     read_only: bool | None = None
     destructive: bool | None = None
     open_world: bool | None = None
+    kind: EffectClass | None = None
+    undo: str = ""
+    """The function of its own program that takes a call back, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,8 @@ class Classifier:
         found = self._found(name, arguments, annotations, rule)
         if rule is not None and rule.undo:
             found = [replace(effect, undo=rule.undo) for effect in found]
+        elif annotations is not None and annotations.undo:
+            found = [replace(effect, undo=annotations.undo, by_program=True) for effect in found]
         return tuple(self._confined(effect) for effect in found)
 
     def _found(self, name: str, arguments: Json, annotations: Annotations | None, rule: Rule | None) -> list[Effect]:
@@ -80,6 +82,9 @@ def _said(name: str, arguments: Json) -> str:
 def _annotated(annotations: Annotations, said: str) -> Effect | None:
     """The word of the tool itself, with MCP's defaults for what it leaves out; None where it says nothing of use."""
     source: Source = "annotation"
+    if annotations.kind is not None:
+        reads = annotations.kind == "external" and annotations.read_only is True
+        return Effect(annotations.kind, said, reads=reads, source=source)
     if annotations.read_only is None and annotations.open_world is None and annotations.destructive is None:
         return None
     if annotations.read_only:

@@ -32,13 +32,20 @@ class Effects:
         classify: name, arguments and the tool's own word, to effects. It never raises.
         gate: what is done about those that survive.
         pids: the processes that it uses, which a rewind must not end.
+        own: what a tool of the agent's own program says of itself, by its name; it counts for more than what a
+            declaration on the wire says.
     """
 
     def __init__(
-        self, classify: Classify = nothing, gate: Gate | None = None, pids: Callable[[], Collection[int]] = tuple
+        self,
+        classify: Classify = nothing,
+        gate: Gate | None = None,
+        pids: Callable[[], Collection[int]] = tuple,
+        own: Callable[[str], Annotations | None] = lambda _: None,
     ) -> None:
         self._classify = classify
         self.pids = pids
+        self._own = own
         self.gate = gate or Gate()
         self._let_through: set[str] = set()
         self._annotations: dict[str, Annotations] = {}
@@ -65,7 +72,7 @@ class Effects:
         return self.of_tool(call.name, said_arguments(call), call.id)
 
     def of_tool(self, name: str, arguments: Json, call_id: str) -> tuple[Effect, ...]:
-        found = self._classify(name, arguments, self._annotations.get(name))
+        found = self._classify(name, arguments, self._own(name) or self._annotations.get(name))
         return tuple(replace(effect, call=call_id) for effect in found)
 
     def claimed(self, name: str, call_id: str | None, pending: Mapping[str, str]) -> str:

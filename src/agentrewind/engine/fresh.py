@@ -24,6 +24,7 @@ from agentrewind.core.world import SnapshotId, TellsApart, World, worker
 from agentrewind.dialects.base import Dialect, MemoryRole
 from agentrewind.engine import offline
 from agentrewind.engine.checkpointer import Log
+from agentrewind.engine.compensation import Undo
 from agentrewind.engine.contexts import Contexts
 from agentrewind.engine.matching import Asked, Comparison, Verdict, compare
 from agentrewind.engine.plans import Departure, Divergence, Plan, Way
@@ -281,7 +282,15 @@ class FreshSession(Session):
             recorded = self._recorded(dialect, body) if self._replay is not None else None
         return super().call(path, body, send) if recorded is None else recorded
 
-    def tool(self, name: str, arguments: Json, run: Callable[[], T], *, call_id: str | None = None) -> T:
+    def tool(
+        self,
+        name: str,
+        arguments: Json,
+        run: Callable[[], T],
+        *,
+        call_id: str | None = None,
+        undo: Undo | None = None,
+    ) -> T:
         """As `Session.tool`. Raises: RewindSignal: this process of the agent is over."""
         with self._guarded():
             uid = self._recorded_tool(name, arguments, call_id)
@@ -289,7 +298,7 @@ class FreshSession(Session):
                 value: Any = self._whole.output(uid)
                 reach(SERVED)
                 return value  # type: ignore[no-any-return]
-        return super().tool(name, arguments, run, call_id=call_id)
+        return super().tool(name, arguments, run, call_id=call_id, undo=undo)
 
     def submit(self, check: Callable[[RecordUid | None], Judged], strategy: Strategy) -> Decision:
         """As `Session.submit`; a recorded verdict is decided on as it was then."""

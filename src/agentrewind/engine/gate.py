@@ -96,7 +96,7 @@ class Gate:
         planned = question.planned
         uid = planned.uid
         if question.answer == "tell":
-            undo = ", although a command is registered that undoes it" if all(e.undo for e in question.held) else ""
+            undo = ", although its undoing is registered" if all(e.undo for e in question.held) else ""
             return Gated(uid, "told", planned.key, planned.call, TOLD.format(what=question.what, undo=undo))
         if question.answer == "block":
             return Gated(uid, "blocked", planned.key, planned.call, BLOCKED.format(what=question.what))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
 from agentrewind.core.budgets import Budget
@@ -28,7 +29,7 @@ from agentrewind.core.records import (
 from agentrewind.core.tree import RunTree
 from agentrewind.core.world import KeepsOthers, RestoreReport, SnapshotId, TellsApart, World, worker
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
-from agentrewind.engine.compensation import compensate
+from agentrewind.engine.compensation import Undo, compensate
 from agentrewind.engine.processes import Process, end_all, leftovers, ticks_now
 
 SAVED = named("rewind.present saved")
@@ -135,7 +136,11 @@ def commit_of(intent: RewindIntended, report: RestoreReport | None) -> Rewound:
 
 
 class Rewinder:
-    """Makes the rewinds of one run."""
+    """Makes the rewinds of one run.
+
+    Args:
+        undos: the functions that take tool calls back, as `compensate` takes them; more may come to them.
+    """
 
     def __init__(
         self,
@@ -147,8 +152,10 @@ class Rewinder:
         end_processes: Ender = end_descendants,
         keep_world: bool = False,
         memory: str = "",
+        undos: Mapping[RecordUid, Undo] = MappingProxyType({}),
     ) -> None:
         self._policy = memory
+        self._undos = undos
         self._log = log
         self._world = world
         self._checkpointer = checkpointer
@@ -256,7 +263,7 @@ class Rewinder:
         ended = self._clear(intent)
         reach(CLEARED)
         if not intent.keep_world:
-            compensate(self._log, intent)
+            compensate(self._log, intent, self._undos)
         clock = time.perf_counter()
         report = None if intent.keep_world else self._restore(intent)
         restore_ms = 0.0 if report is None else ms(clock)

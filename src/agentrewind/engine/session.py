@@ -39,6 +39,7 @@ from agentrewind.engine import degraded, refusals
 from agentrewind.engine.at_work import AtWork
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
+from agentrewind.engine.compensation import Undo, taking_back
 from agentrewind.engine.effects import Effects, key_of
 from agentrewind.engine.gate import BESIDE, Planned, Question
 from agentrewind.engine.memory_policy import Asking, Memory, names
@@ -119,6 +120,7 @@ class Session:
         self._checkpointer = Checkpointer(log, world)
         self.spared: Callable[[], Collection[int]] = tuple
         """The processes that a rewind must not end although the run started them."""
+        self._undos: dict[RecordUid, Undo] = {}
         self._rewinder = Rewinder(
             log,
             world,
@@ -127,6 +129,7 @@ class Session:
             end_processes=end_processes or self._end_descendants,
             keep_world=keep_world,
             memory="" if rules.memory == CUMULATIVE else str(rules.memory),
+            undos=self._undos,
         )
         self._rules = rules
         self._memory = Memory(log, budget, rules.memory, whole=self._whole_memory)
@@ -595,10 +598,24 @@ class Session:
 
     # --- tools and verdicts -------------------------------------------------------------------------------------------
 
-    def tool(self, name: str, arguments: Json, run: Callable[[], T], *, call_id: str | None = None) -> T:
-        """Record one tool call; returns what `run` returns and raises what it raises."""
+    def tool(
+        self,
+        name: str,
+        arguments: Json,
+        run: Callable[[], T],
+        *,
+        call_id: str | None = None,
+        undo: Undo | None = None,
+    ) -> T:
+        """Record one tool call; returns what `run` returns and raises what it raises. `undo` takes it back, where its
+        effects name a function of the program.
+        """
+        if taking_back():
+            return run()
         with self._guarded():
             uid = self._begin_tool(name, arguments, call_id)
+            if undo is not None:
+                self._undos[uid] = undo
         begun = time.perf_counter()
         try:
             self._ask_about(uid)

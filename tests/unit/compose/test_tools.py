@@ -2,10 +2,13 @@ import asyncio
 import json
 from pathlib import Path
 
+import openai
 import pytest
 
 import agentrewind
 from agentrewind.compose import tools
+from agentrewind.compose.declared import Undoing
+from agentrewind.testing import scripted
 
 
 @pytest.fixture
@@ -132,3 +135,168 @@ def test_a_value_that_json_can_not_hold_is_recorded_by_its_representation():
     loop: list = []
     loop.append(loop)
     assert tools._said(loop) == "[[...]]"
+
+
+# --- effects, and how they are taken back -----------------------------------------------------------------------------
+
+ORDER = [{"type": "function", "function": {"name": "order", "parameters": {"type": "object", "properties": {}}}}]
+
+
+def agent(base_url: str, order) -> None:
+    """Asks the model until it has nothing more to order."""
+    messages: list = [{"role": "user", "content": "Buy"}]
+    with openai.OpenAI(base_url=base_url, api_key="k") as client:
+        while True:
+            answer = client.chat.completions.create(model="m", messages=messages, tools=ORDER).choices[0].message
+            messages.append(answer.model_dump(exclude_none=True))
+            for call in answer.tool_calls or ():
+                said = order(json.loads(call.function.arguments)["item"])
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": str(said)})
+            if not answer.tool_calls:
+                return
+
+
+def last_asked(run: agentrewind.Run) -> str:
+    """What the model saw at its last call."""
+    return str(run.messages(run.checkpoints()[-1].uid))
+
+
+def backtrack(note: str):
+    return scripted.call("backtrack_commit", {"record_uid": "rec_000001", "memory_summary": note})
+
+
+def test_a_function_says_what_it_does_and_takes_it_back_by_its_result_when_the_run_goes_back(place):
+    cancelled: list[agentrewind.Call] = []
+
+    @agentrewind.tool(effect="external", undo=cancelled.append)
+    def order(item: str, count: int = 1) -> dict:
+        return {"number": len(item), "count": count}
+
+    turns = [scripted.call("order", {"item": item}) for item in ("pen", "paper")]
+    script = [*turns, backtrack("too dear"), scripted.say("ok")]
+    with scripted.ScriptedModel(script) as model, agentrewind.session(place) as live:
+        agent(model.base_url, order)
+    assert [(dict(call.arguments), call.result, call.error) for call in cancelled] == [
+        ({"item": "paper", "count": 1}, {"number": 5, "count": 1}, None),
+        ({"item": "pen", "count": 1}, {"number": 3, "count": 1}, None),
+    ]
+    run = agentrewind.open_run(live.id)
+    assert "still stand: none known." in last_asked(run)
+    effects = [effect for node in run.records() if node.began.tool for effect in node.effects]
+    assert {(effect.kind, effect.source, effect.by_program) for effect in effects} == {("external", "annotation", True)}
+    assert [run.tree.compensated[key].outcome for key in run.tree.compensated] == ["done", "done"]
+
+
+def test_a_call_that_raised_is_taken_back_with_its_error_and_a_failing_undo_is_told(place):
+    seen = []
+
+    def cancel(call: agentrewind.Call) -> None:
+        seen.append(call)
+        raise RuntimeError("the shop does not answer")
+
+    @agentrewind.tool(effect="external", undo=cancel)
+    def order(item: str) -> str:
+        raise TimeoutError(f"no answer about {item}")
+
+    def careful(item: str) -> str:
+        try:
+            return order(item)
+        except TimeoutError as error:
+            return str(error)
+
+    script = [scripted.call("order", {"item": "pen"}), backtrack("hm"), scripted.say("ok")]
+    with scripted.ScriptedModel(script) as model, agentrewind.session(place) as live:
+        agent(model.base_url, careful)
+    (call,) = seen
+    assert (call.result, str(call.error)) == (None, "no answer about pen")
+    run = agentrewind.open_run(live.id)
+    assert "order pen (undoing it failed)" in last_asked(run)
+    (ended,) = run.tree.compensated.values()
+    assert ended.told == "RuntimeError: the shop does not answer"
+
+
+def test_a_coroutine_takes_back_in_the_loop_of_the_call(place):
+    loops = []
+
+    async def cancel(call: agentrewind.Call) -> None:
+        await asyncio.sleep(0)
+        loops.append((call.result, asyncio.get_running_loop()))
+
+    @agentrewind.tool(effect="external", undo=cancel)
+    async def order(item: str) -> str:
+        loops.append((None, asyncio.get_running_loop()))
+        return item
+
+    async def main(url: str) -> None:
+        messages: list = [{"role": "user", "content": "Buy"}]
+        async with openai.AsyncOpenAI(base_url=url, api_key="k") as client:
+            while True:
+                found = await client.chat.completions.create(model="m", messages=messages, tools=ORDER)
+                answer = found.choices[0].message
+                messages.append(answer.model_dump(exclude_none=True))
+                for call in answer.tool_calls or ():
+                    said = await order(json.loads(call.function.arguments)["item"])
+                    messages.append({"role": "tool", "tool_call_id": call.id, "content": said})
+                if not answer.tool_calls:
+                    return
+
+    script = [scripted.call("order", {"item": "pen"}), backtrack("hm"), scripted.say("ok")]
+    with scripted.ScriptedModel(script) as model, agentrewind.session(place):
+        asyncio.run(main(model.base_url))
+    (_, begun), (result, ended) = loops
+    assert result == "pen"
+    assert ended is begun
+
+
+def test_a_coroutine_takes_back_where_no_loop_is_left(place):
+    seen = []
+
+    async def cancel(call: agentrewind.Call) -> None:
+        await asyncio.sleep(0)
+        seen.append(call.result)
+
+    undoing = Undoing(cancel, {})
+    assert undoing.of(lambda: 7)() == 7
+    undoing()
+    asyncio.run(asyncio.to_thread(undoing))
+
+    async def within() -> None:
+        undoing()
+
+    asyncio.run(within())
+    assert seen == [7, 7, 7]
+
+
+def test_a_function_that_only_asks_is_external_and_leaves_nothing(place):
+    @agentrewind.tool(effect="external", reads=True)
+    def look_up(word: str) -> str:
+        return word
+
+    with agentrewind.session(place, effects="block") as live:
+        assert look_up("x") == "x"
+    (node,) = agentrewind.open_run(live.id).records()
+    assert [(effect.kind, effect.reads, effect.survives) for effect in node.effects] == [("external", True, False)]
+
+
+def test_a_function_that_says_external_is_not_run_where_that_is_blocked(place):
+    @agentrewind.tool(name="mail", effect="external")
+    def send(to: str) -> None:
+        raise AssertionError
+
+    with agentrewind.session(place, effects="block"), pytest.raises(agentrewind.NotRun, match="mail someone"):
+        send("someone")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({"effect": "remote"}, "effect must be one of read, workspace, outside, external, unknown"),
+        ({"undo": print}, "say effect='external'"),
+        ({"undo": print, "effect": "workspace"}, "a rewind leaves standing"),
+        ({"undo": print, "effect": "external", "reads": True}, "a rewind leaves standing"),
+        ({"reads": True}, "reads=True"),
+    ],
+)
+def test_what_can_not_be_said_of_a_function_is_refused_when_it_is_declared(words, told):
+    with pytest.raises(agentrewind.UsageError, match=told):
+        agentrewind.tool(name="odd", **words)(lambda: None)

@@ -9,8 +9,10 @@ import pytest
 
 from agentrewind.core.effects import Effect
 from agentrewind.core.records import CompensationBegan, CompensationEnded, Rewound
+from agentrewind.core.standing import surviving
 from agentrewind.engine import compensation, offline
 from agentrewind.engine.effects import Effects
+from agentrewind.engine.gate import Gate
 from tests.unit.engine import test_fresh as fresh
 from tests.unit.engine.test_effects import HARNESSES, Harness, Rig, commit, do, say
 
@@ -141,3 +143,120 @@ def test_when_its_time_is_up_what_the_command_started_is_ended_too(place, monkey
 def test_the_command_reads_what_it_is_about_whatever_its_size(place):
     assert compensation.run_shell('cat > "$PLACE/told"', {"arguments": "x" * 200_000}, str(place)) is None
     assert json.loads((place / "told").read_text()) == {"arguments": "x" * 200_000}
+
+
+# --- functions of the agent's own program -----------------------------------------------------------------------------
+
+
+def by_program(name, arguments, annotations=None):
+    text = arguments["text"]
+    return (Effect("external", text, undo="cancel", by_program=True) if "push" in text else Effect("workspace", text),)
+
+
+class OwnTools:
+    """The session as a program uses it that hands in, with each call, what takes that back."""
+
+    def __init__(self, session, undo) -> None:
+        self.session, self.call, self.undo = session, session.call, undo
+
+    def tool(self, name, arguments, run, *, call_id):
+        undo = lambda: self.undo(arguments["text"])  # noqa: E731
+        return self.session.tool(name, arguments, run, call_id=call_id, undo=undo)
+
+
+def program(turns, undo):
+    made = Rig(turns, None, Harness)
+    made.session.effects = Effects(by_program)
+    made.harness.session = OwnTools(made.session, undo)
+    return made
+
+
+def test_functions_are_called_newest_first_before_the_files_go_back_and_are_told_of_as_done():
+    seen = []
+    made = program(
+        [do(1, "one"), do(2, "push-a"), do(3, "push-b"), commit("rec_000001"), say("ok")],
+        lambda text: seen.append((text, dict(made.world.files))),
+    )
+    for _ in range(4):
+        made.step()
+    assert seen == [("push-b", {"a": "push-b"}), ("push-a", {"a": "push-b"})]
+    assert {event.undo for event in made.events(CompensationBegan)} == {"cancel"}
+    assert [event.outcome for event in made.events(CompensationEnded)] == ["done", "done"]
+    assert "still stand: none known." in made.last[-1]["content"]
+
+
+def test_a_function_that_raises_is_recorded_and_told_and_stops_neither_the_others_nor_the_rewind():
+    seen = []
+
+    def undo(text):
+        seen.append(text)
+        if text == "push-b":
+            raise ConnectionError("the shop is closed")
+
+    made = program([do(1, "push-a"), do(2, "push-b"), commit("rec_000001"), say("ok")], undo)
+    for _ in range(3):
+        made.step()
+    assert seen == ["push-b", "push-a"]
+    assert [event.told for event in made.events(CompensationEnded)] == ["ConnectionError: the shop is closed", ""]
+    assert "push-b (undoing it failed)" in made.last[-1]["content"]
+    assert "push-a" not in made.last[-1]["content"]
+    assert len(made.events(Rewound)) == 1
+
+
+def test_what_it_calls_in_turn_is_no_step_of_the_agent():
+    made = program(
+        [do(1, "push-a"), commit("rec_000001"), say("ok")],
+        lambda text: made.session.tool("cancel order", {"text": text}, list),
+    )
+    made.step()
+    made.step()
+    assert [event.outcome for event in made.events(CompensationEnded)] == ["done"]
+    tools = [node.began.tool.name for node in made.session.tree.nodes.values() if node.began.tool]
+    assert tools == ["shell"]
+
+
+def test_a_call_that_was_held_back_is_not_taken_back():
+    seen = []
+    made = program([do(1, "one"), do(2, "push-a"), say("no"), commit("rec_000001"), say("ok")], seen.append)
+    made.session.effects = Effects(by_program, Gate("block"))
+    for _ in range(3):
+        made.step()
+    assert seen == []
+    assert not made.events(CompensationBegan)
+
+
+def test_a_call_that_was_asked_for_and_never_made_is_not_taken_back():
+    """A tool of the program runs through us or not at all."""
+    seen = []
+    made = program([do(1, "push-a"), commit("rec_000001"), say("ok")], seen.append)
+    made.harness.session.tool = lambda *_, **__: "not made"
+    made.step()
+    made.step()
+    assert len(made.events(Rewound)) == 1
+    assert not made.events(CompensationBegan)
+
+
+def test_without_the_program_it_is_said_that_nobody_could_call_it():
+    made = program([do(1, "push-a"), do(2, "two")], lambda _: None)
+    made.step()
+    made.step()
+    offline.rewind(made.log, made.world, "rec_000001", "elsewhere")
+    (ended,) = made.events(CompensationEnded)
+    assert (ended.outcome, ended.told) == (
+        "failed",
+        "it is a function of the agent's program, and that isn't running any more",
+    )
+    assert surviving(made.session.tree, "rec_000001") == ["push-a (undoing it failed)"]
+
+
+def test_an_undo_that_is_interrupted_is_never_called_again():
+    def undo(_):
+        raise KeyboardInterrupt
+
+    made = program([do(1, "push-a"), commit("rec_000001")], undo)
+    made.step()
+    with pytest.raises(KeyboardInterrupt):
+        made.step()
+    offline.settle(made.log, made.world)
+    assert list(made.session.tree.compensations.values()) == ["unknown"]
+    assert not compensation.taking_back()
