@@ -11,6 +11,7 @@ from agentrewind.cli.text import as_json, one_line, path_name, plural
 from agentrewind.compose import forking
 from agentrewind.compose.home import Home
 from agentrewind.compose.runs import Run, open_run
+from agentrewind.core.sizes import size
 
 SHOWN = 10
 
@@ -32,7 +33,8 @@ def command(ref: str, uid: str, into: str | None, as_object: bool) -> None:
         made = forking.fork(Home.of(), run, uid, forking.place_for(run) if into is None else into, progress=step)
     fork = open_run(made.run_id)
     if as_object:
-        print(as_json({"run": made.run_id, "workspace": str(made.workspace), "at": made.at, "from": run.id}))
+        found = {"run": made.run_id, "workspace": str(made.workspace), "at": made.at, "from": run.id}
+        print(as_json(found | {"shared": made.shared}))
         return
     _say(fork, made)
 
@@ -42,6 +44,8 @@ def _say(fork: Run, made: forking.Fork) -> None:
         sentence(f"  not in the copy, or not as it was: {path_name(gap.path)}: {one_line(gap.why)}", err())
     if len(made.left_out) > SHOWN:
         sentence(f"  and {plural(len(made.left_out) - SHOWN, 'path')} more", err())
+    if made.shared:
+        sentence(f"{size(made.shared)} of the copy share their room on the disk with the first workspace.", out())
     sentence(
         f"Made {made.run_id} in {made.workspace}. It stands just before {made.at}; {goes_on(fork, fork.id)}.", out()
     )

@@ -26,7 +26,7 @@ from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import AgentRewindError, StoreError, UsageError
 from agentrewind.core.records import Forked, RecordUid, RunStarted, Snapshotted
 from agentrewind.core.redact import Redactor
-from agentrewind.core.world import Gap, Snapshot, worker
+from agentrewind.core.world import Gap, RestoreReport, Snapshot, worker
 from agentrewind.engine.forking import unforkable, write_beginning
 from agentrewind.journal.writer import JournalWriter
 from agentrewind.snapshots.sided import SidedWorld
@@ -42,12 +42,15 @@ _HIDDEN_FILES = ".agentrewind-fork-"
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A run that was forked off. `at` is its first call to come; `left_out` is what a snapshot doesn't bring back."""
+    """A run that was forked off. `at` is its first call to come; `left_out` is what a snapshot doesn't bring back;
+    `shared` is how many bytes of its files share their blocks with those of the first workspace.
+    """
 
     run_id: str
     workspace: Path
     at: RecordUid
     left_out: tuple[Gap, ...]
+    shared: int = 0
 
 
 def place_for(run: Run) -> Path:
@@ -81,7 +84,7 @@ def fork(
     _sweep(home, target)
     started = _header(run, node.uid, target)
     with _with_its_sandbox(home, started.run_id), _hidden(target, started.run_id) as files:
-        left_out = _written_out(run, node.uid, files, home.sandbox_of(started.run_id) / "files")
+        report = _written_out(run, node.uid, files, home.sandbox_of(started.run_id) / "files")
         reach(COPIED)
         saved = _saved(home, files, target, progress, started.run_id)
         reach(SAVED)
@@ -90,7 +93,7 @@ def fork(
         _give_name(files, target)
     with suppress(AgentRewindError), closing(open_world(home, target)):
         pass  # the store is now that of this name
-    return Fork(started.run_id, target, at, left_out)
+    return Fork(started.run_id, target, at, (*report.kept, *report.lossy), report.shared)
 
 
 @contextmanager
@@ -163,16 +166,16 @@ def _hidden(target: Path, run_id: str) -> Iterator[Path]:
         os.close(fd)
 
 
-def _written_out(run: Run, uid: RecordUid, files: Path, side: Path) -> tuple[Gap, ...]:
+def _written_out(run: Run, uid: RecordUid, files: Path, side: Path) -> RestoreReport:
     """The files of the workspace, and those of the sandbox of a run that has one."""
     snapshot = run.node(uid).began.snapshot
     assert snapshot is not None  # `unforkable` has looked
     with run.reading() as world:
-        report = world.export(snapshot, files, include_private=True)
+        report = world.export(snapshot, files, include_private=True, share=True)
         if isinstance(world, SidedWorld):
             side.parent.mkdir(mode=0o700, parents=True)
             world.export_side(snapshot, side)
-    return (*report.kept, *report.lossy)
+    return report
 
 
 def _saved(home: Home, files: Path, target: Path, progress: Progress | None, run_id: str) -> Snapshot:

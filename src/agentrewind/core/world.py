@@ -116,6 +116,8 @@ class RestoreReport:
     says what became of it. Either it was left as it is (it stands in `kept` too), or it is saved and was made equal.
     What changed during the restore is here as well: it was not overwritten until that was saved too.
     """
+    shared: int = 0
+    """Of files written out elsewhere: how many bytes share their blocks with files of the world."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from agentrewind.core.world import Gap, RestoreReport, SnapshotId
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.beneath import DIRECTORY
 from agentrewind.snapshots.clock import StillClock
+from agentrewind.snapshots.cloning import Donor
 from agentrewind.snapshots.contents import Contents
 from agentrewind.snapshots.foresight import refuse_foreseeable
 from agentrewind.snapshots.plan import compared, plan
@@ -26,26 +28,46 @@ if TYPE_CHECKING:
     from agentrewind.snapshots.store import Store
 
 
-def export(store: Store, name: SnapshotId, to: Path, *, include_private: bool) -> RestoreReport:
-    """Raises: as `WorkspaceWorld.export`."""
+def export(
+    store: Store, name: SnapshotId, to: Path, *, include_private: bool, near: Path | None = None
+) -> RestoreReport:
+    """See `WorkspaceWorld.export`. `near` is a directory whose files may give their blocks to those written out."""
     state = store.state(name)
     vet(state, state, name)
     target, left_out = _for_export(state, include_private=include_private)
     _make_empty(to)
-    fd = os.open(to, DIRECTORY)
-    try:
+    with contextlib.ExitStack() as closed:
+        fd = os.open(to, DIRECTORY)
+        closed.callback(os.close, fd)
+        donor = _donor(near, store, closed)
         sink = HashingSink(store.keys)
         seen = Scan(fd, PathRules.everything_tracked(), sink, Seen(), StillClock(), tick_ns=0).run()
         todo = plan(compared(seen.entries, target), seen)
         contents = Contents(store)
         refuse_foreseeable(fd, todo, seen, contents)
         contents.check(todo.files, name)
-        outcome = Pass(fd, contents, seen=seen, target=target, plan=todo).run()
-    finally:
-        os.close(fd)
+        outcome = Pass(fd, contents, seen=seen, target=target, plan=todo, donor=donor).run()
     if outcome.conflicts:
         raise StoreError(f"{to}: somebody else writes there; {outcome.conflicts[0].path!r} could not be exported.")
-    return RestoreReport(name, None, tuple(todo.acts), tuple(left_out), lossy_gaps(outcome.lossy), verified=False)
+    return RestoreReport(
+        name,
+        None,
+        tuple(todo.acts),
+        tuple(left_out),
+        lossy_gaps(outcome.lossy),
+        shared=0 if donor is None else donor.shared,
+    )
+
+
+def _donor(near: Path | None, store: Store, closed: contextlib.ExitStack) -> Donor | None:
+    if near is None:
+        return None
+    try:
+        root = os.open(near, DIRECTORY)
+    except OSError:
+        return None
+    closed.callback(os.close, root)
+    return Donor(root, store.keys)
 
 
 def _for_export(state: Manifest, *, include_private: bool) -> tuple[Manifest, list[Gap]]:

@@ -19,11 +19,12 @@ from agentrewind.snapshots.reading import signature
 
 if TYPE_CHECKING:
     from agentrewind.snapshots.attributes import Attributes
+    from agentrewind.snapshots.cloning import Donor
     from agentrewind.snapshots.contents import Contents
     from agentrewind.snapshots.entry import Entry
 
 _WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_IN_PLACE = frozenset((errno.ETXTBSY, errno.EACCES, errno.EPERM))
 
 _DISPLACED = named("snapshot.restore-displaced")
@@ -37,7 +38,8 @@ _LINKED = named("snapshot.restore-linked")
 class Files:
     """Acts on files below `root`. `changed` is told each path whose directory was written to.
 
-    `removed` are the names that the restore took away before it comes to files.
+    `removed` are the names that the restore took away before it comes to files. `donor` may give new
+    files their blocks.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Files:
         removed: frozenset[str],
         touching: Callable[[], None],
         changed: Callable[[str], None],
+        donor: Donor | None = None,
     ) -> None:
         self._root = root
         self._present = present
@@ -58,6 +61,7 @@ class Files:
         self._removed = removed
         self._touching = touching
         self._changed = changed
+        self._donor = donor
 
     def _is_free(self, path: str) -> bool:
         return path not in self._present.entries or path in self._removed
@@ -139,7 +143,8 @@ class Files:
             self._touching()
             reach(_FILE_OPENED)
             with discarding(directory, name, ours):
-                pour(fd, entry, None, self._contents)
+                if self._donor is None or not self._donor.gives(fd, path, entry):
+                    pour(fd, entry, None, self._contents)
                 self._attributes.set(fd, path, entry)
         finally:
             os.close(fd)

@@ -25,6 +25,7 @@ from agentrewind.snapshots.present import Conflict, Present
 from agentrewind.snapshots.reading import HashingSink
 
 if TYPE_CHECKING:
+    from agentrewind.snapshots.cloning import Donor
     from agentrewind.snapshots.contents import Contents
     from agentrewind.snapshots.plan import FileStep, Plan
     from agentrewind.snapshots.scan import Seen
@@ -62,8 +63,9 @@ class Pass:
         plan: Plan,
         meanwhile: Callable[[], object] = lambda: None,
         progress: Callable[[int, int | None], None] | None = None,
+        donor: Donor | None = None,
     ) -> None:
-        """`meanwhile` is called every now and then."""
+        """`meanwhile` is called every now and then; `donor` as in `Files`."""
         self._root = root
         self._progress = progress
         self._meanwhile = meanwhile
@@ -82,6 +84,7 @@ class Pass:
             removed=frozenset(plan.remove),
             touching=self._touch,
             changed=self._changed,
+            donor=donor,
         )
         self._outcome = Outcome(lossy=self._attributes.lossy)
         self._settle: set[str] = set(plan.directories)

@@ -97,7 +97,7 @@ class SidedWorld(WorkspaceWorld):
         """
         side = self.side_of(snapshot)
         if side is not None:
-            self._side.export(side, to, include_private=True)
+            self._side.export(side, to, include_private=True, share=True)
 
     # Saving
 

@@ -409,15 +409,22 @@ class WorkspaceWorld:
         clear_intent(self._store.directory)
         return report
 
-    def export(self, snapshot: SnapshotId, to: Path, *, include_private: bool = False) -> RestoreReport:
+    def export(
+        self, snapshot: SnapshotId, to: Path, *, include_private: bool = False, share: bool = False
+    ) -> RestoreReport:
         """Write a snapshot out into the empty directory `to` (made if it isn't there), as files of our own user and
         without set-uid bits. Private files are left out and named in `kept`, unless `include_private`.
+
+        With `share`, files that are in the workspace as they were at the snapshot share their blocks with those there,
+        where the file system can do that. Each is compared by its bytes: who writes in the workspace meanwhile changes
+        nothing in what is written out.
 
         Raises:
             UsageError: `to` isn't empty, or not a directory.
             SnapshotNotFound, SnapshotDamaged, RestoreRefused: nothing was written.
         """
-        return export(self._store, self._resolve(snapshot), to, include_private=include_private)
+        near = self.root if share else None
+        return export(self._store, self._resolve(snapshot), to, include_private=include_private, near=near)
 
 
 def _absence(state: Manifest, path: str, entry: Entry | None) -> Absence:

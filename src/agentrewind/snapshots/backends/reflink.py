@@ -23,6 +23,7 @@ from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.backends.ledger import Observed
 from agentrewind.snapshots.backends.passes import Chunks, PassWorld
 from agentrewind.snapshots.beneath import opened
+from agentrewind.snapshots.cloning import clone
 from agentrewind.snapshots.contents import Contents
 from agentrewind.snapshots.entry import SMALL, Entry
 from agentrewind.snapshots.packs import ObjectDamaged, ObjectMissing
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 LARGE = 1 << 20
 RULES = PathRules()
-_FICLONE, _FIDEDUPERANGE = 0x40049409, 0xC0189436
+_FIDEDUPERANGE = 0xC0189436
 _DEDUPE = struct.Struct("=QQHHIqQQiI")
 _AT_ONCE = 16 << 20
 _NOT_SHARED = frozenset((errno.EOPNOTSUPP, errno.EINVAL, errno.EXDEV, errno.EPERM, errno.EACCES, errno.ETXTBSY))
@@ -68,7 +69,7 @@ def why_not(root: Path, store: Path) -> str:
 def _clone(source: int, to: Path) -> None:
     fd = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.ioctl(fd, _FICLONE, source)
+        clone(source, fd)
     finally:
         os.close(fd)
 
