@@ -49,12 +49,13 @@ def show_left(report: RestoreReport, console: Console) -> None:
         show_gaps(word, gaps, console)
 
 
-def show_gaps(word: str, gaps: Sequence[Gap], console: Console) -> None:
-    """The paths of which `word` holds, and why: one line a path."""
+def show_gaps(word: str, gaps: Sequence[Gap], console: Console, *, unnamed: int = 0) -> None:
+    """The paths of which `word` holds, and why: one line a path. Of `unnamed` more, only their number is known."""
     for gap in gaps[:SHOWN]:
         sentence(Text(f"  {word}: {path_name(gap.path)}: {one_line(gap.why)}", style="yellow"), console)
-    if len(gaps) > SHOWN:
-        console.print(Text(f"  {word}: {len(gaps) - SHOWN:,} more", style="yellow"))
+    more = len(gaps[SHOWN:]) + unnamed
+    if more:
+        console.print(Text(f"  {word}: {more:,} more", style="yellow"))
 
 
 def _line(act: Act, *, dry_run: bool) -> Text:

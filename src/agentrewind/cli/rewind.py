@@ -182,7 +182,7 @@ def _tell_made(move: Rewound, *, as_object: bool) -> None:
     if as_object:
         print(as_json(move_facts(move)))
         return
-    show_gaps("left as it is", move.kept, out())
+    show_gaps("left as it is", move.kept, out(), unnamed=move.kept_more)
     for process in move.ended_processes:
         sentence(f"  ended: {printable(process)}", out())
     sentence(
@@ -204,7 +204,7 @@ def _make(run: Run, wish: Wish, *, keep: bool, as_object: bool) -> None:
     if as_object:
         print(as_json(move_facts(move)))
         return
-    show_gaps("left as it is", move.kept, out())
+    show_gaps("left as it is", move.kept, out(), unnamed=move.kept_more)
     sentence(
         f"Brought back to before {move.target}{told_by(move)}: {plural(move.restored, 'path')} changed;"
         f" {goes_on(run, run.id)}. `agentrewind undo {run.id}` takes it back.",

@@ -299,6 +299,9 @@ class Rewound:
     restored: int = 0
     """How many paths the restore touched."""
     kept: tuple[Gap, ...] = ()
+    """The first `CHANGES_KEPT` paths that stayed as they are although they differ; none only where none did."""
+    kept_more: int = 0
+    """How many did besides those."""
     ended_processes: tuple[str, ...] = ()
     ended_threads: tuple[ThreadId, ...] = ()
     context: Literal["exact", "degraded"] = "exact"

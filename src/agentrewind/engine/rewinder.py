@@ -27,7 +27,7 @@ from agentrewind.core.records import (
     Warned,
 )
 from agentrewind.core.tree import RunTree
-from agentrewind.core.world import KeepsOthers, RestoreReport, SnapshotId, TellsApart, World, worker
+from agentrewind.core.world import CHANGES_KEPT, KeepsOthers, RestoreReport, SnapshotId, TellsApart, World, worker
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.compensation import Undo, compensate
 from agentrewind.engine.processes import Process, end_all, leftovers, ticks_now
@@ -117,6 +117,7 @@ def brought_back(
 
 def commit_of(intent: RewindIntended, report: RestoreReport | None) -> Rewound:
     """The commit of a rewind that was made as intended; `report` is of its files, None where they stay as they are."""
+    kept = report.kept if report else ()
     return Rewound(
         intent.branch,
         intent.source,
@@ -127,7 +128,8 @@ def commit_of(intent: RewindIntended, report: RestoreReport | None) -> Rewound:
         intent.why,
         keep_world=intent.keep_world,
         restored=len(report.acts) if report else 0,
-        kept=report.kept if report else (),
+        kept=kept[:CHANGES_KEPT],
+        kept_more=len(kept[CHANGES_KEPT:]),
         request=intent.request,
         asked=intent.asked,
         selector=intent.selector,

@@ -160,6 +160,7 @@ def move_facts(move: Rewound | FilesRestored) -> Json:
         "by": move.by,
         "restored": move.restored,
         "kept": gaps_facts(move.kept),
+        "kept_more": move.kept_more,
         "ended_processes": list(move.ended_processes),
         "context": move.context,
         "memory_tokens": move.memory_tokens,
