@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from agentrewind.cli.doctor import command
-from agentrewind.compose.doctor import agents, storage
+from agentrewind.compose.doctor import agents, hooks, storage
 from agentrewind.compose.doctor import sandbox as sandboxes
+from agentrewind.compose.doctor.tested import rows
 from agentrewind.compose.home import Home
 from agentrewind.integrations.sandbox import probe
 from agentrewind.integrations.sandbox.probe import Found
@@ -100,31 +101,78 @@ def test_no_room_is_wrong(tmp_path, monkeypatch):
     assert "agentrewind store" in found.remedy
 
 
-def test_the_hooks_are_tried_on_the_real_client():
-    found = {item.name: item for item in agents.findings({}) if item.group == agents.HOOKS}
+def test_the_hooks_are_tried_on_the_real_clients():
+    found = {item.name: item for item in hooks.findings({}) if item.group == hooks.HOOKS}
     assert found["httpx"].state == "works"
 
 
 def test_hooks_that_see_nothing_are_wrong(monkeypatch):
     import contextlib
 
-    monkeypatch.setattr(agents, "install", lambda _: contextlib.nullcontext())
-    found = agents._hook("httpx")
+    monkeypatch.setattr(hooks, "install", lambda _: contextlib.nullcontext())
+    found = hooks._hook("httpx")
     assert found.state == "wrong"
 
 
 def test_a_version_that_nobody_tried_is_said(monkeypatch):
     monkeypatch.setattr(agents, "installed", lambda _: "99.1")
-    found = next(item for item in agents.findings({}) if item.name == "openai")
+    found = next(item for item in agents.findings() if item.name == "openai")
     assert found.state == "less"
     assert "<4" in found.remedy
 
 
+def test_what_an_extra_brings_is_named_where_it_is_missing(monkeypatch):
+    monkeypatch.setattr(agents, "installed", lambda _: "")
+    found = {item.name: item for item in agents.findings()}
+    assert "openai" not in found, "whoever hasn't got an SDK doesn't miss it"
+    assert found["uvicorn"].lost == "`agentrewind exec` and `proxy`"
+    assert "agentrewind[proxy]" in found["uvicorn"].remedy
+
+
 def test_what_would_go_past_the_hooks_is_said(monkeypatch):
-    monkeypatch.setattr(agents, "installed", lambda name: "1.0" if name == "boto3" else "")
-    found = {item.name: item for item in agents.findings({"LITELLM_RUST": "1"}) if item.group == agents.UNSEEN}
-    assert found["LITELLM_RUST"].state == "wrong"
+    monkeypatch.setattr(hooks, "installed", lambda name: "1.0" if name == "boto3" else "")
+    environ = {"LITELLM_RUST": "1", "CLAUDE_CODE_USE_BEDROCK": "1", "CLAUDE_CODE_USE_VERTEX": "0"}
+    found = {item.name: item for item in hooks.findings(environ) if item.group == hooks.UNSEEN}
+    assert found.keys() == {"LITELLM_RUST", "CLAUDE_CODE_USE_BEDROCK", "boto3"}
+    assert found["LITELLM_RUST"].state == found["CLAUDE_CODE_USE_BEDROCK"].state == "wrong"
     assert "Bedrock" in found["boto3"].lost
+
+
+def program(place, version: str, name: str = "codex"):
+    """An npm package with a program, linked into a directory of PATH as npm does it; it must never be started."""
+    package = place / "lib/node_modules/@openai/codex"
+    (package / "bin").mkdir(parents=True)
+    (package / "package.json").write_text(json.dumps({"name": "@openai/codex", "version": version}))
+    script = package / "bin/codex.js"
+    script.write_text(f"#!/bin/sh\ntouch {place}/started\n")
+    script.chmod(0o755)
+    (place / "bin").mkdir()
+    (place / "bin" / name).symlink_to(script)
+    return place / "bin"
+
+
+@pytest.mark.parametrize(("version", "state"), [("0.171.0", "works"), ("99.0.0", "less")])
+def test_programs_are_found_with_their_version_and_are_not_started(tmp_path, monkeypatch, version, state):
+    monkeypatch.setenv("PATH", str(program(tmp_path / "npm", version)))
+    found = next(item for item in agents.findings() if item.name == "codex")
+    assert (found.state, version in found.what) == (state, True)
+    assert not (tmp_path / "npm/started").exists()
+
+
+def test_a_program_that_says_nothing_of_its_version_is_named_all_the_same(tmp_path, monkeypatch):
+    (tmp_path / "codex").write_text("#!/bin/sh\n")
+    (tmp_path / "codex").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = next(item for item in agents.findings() if item.name == "codex")
+    assert (found.state, "version unknown" in found.what) == ("works", True)
+
+
+def test_every_row_of_the_table_says_what_was_tried_and_when():
+    for row in (*rows("package"), *rows("program")):
+        assert bool(row.tried) == (row.on is not None), row.name
+        assert not row.tried or row.covers(row.tried), row.name
+        assert row.how, row.name
+        assert bool(row.gives) == bool(row.extra), row.name
 
 
 def test_an_engine_that_works_is_named(monkeypatch):
