@@ -28,6 +28,7 @@ OF_A_NEW_RUN = {
     "allow_home": "--allow-home",
     "share": "--share",
     "effects": "--effects",
+    "inject": "--no-inject",
     **RULES,
 }
 """Options that a run which goes on has from its beginning."""
@@ -55,6 +56,12 @@ proxied_options = together(
     ),
     rule_options,
     effects_option,
+    click.option(
+        "--inject/--no-inject",
+        default=True,
+        show_default=True,
+        help="Whether the two tools are added to the agent's requests. Its shell reaches them in any case.",
+    ),
     click.option("--resume", metavar="RUN", help="Go on with a run of a program that was cut off or failed."),
     share_option,
     home_option,
@@ -84,6 +91,7 @@ def beginning(
         rules=rule_names(options),
         share=options["share"],
         effects=options["effects"],
+        inject=options["inject"],
     )
     return begun(home, settings, workspace, port=port, watcher=watcher)
 

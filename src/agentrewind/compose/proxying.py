@@ -29,6 +29,7 @@ from agentrewind.compose.recording import (
 from agentrewind.compose.runs import INTERRUPTED, PROGRAM, Run
 from agentrewind.compose.secret import redactor
 from agentrewind.compose.sharing import SharedWorld, world_of
+from agentrewind.compose.tool_program import SOCKET
 from agentrewind.core import effects as effect_modes
 from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import from_plain, to_plain
@@ -43,6 +44,7 @@ from agentrewind.engine.processes import RUN_MARK, become_subreaper
 from agentrewind.integrations.proxy import ANTHROPIC, OPENAI, Callers, Listening, Proxy, Upstream
 from agentrewind.integrations.proxy.leftovers import Leftovers
 from agentrewind.integrations.proxy.upstream import PLACEHOLDER, Family
+from agentrewind.integrations.tool_program import ToolSocket
 from agentrewind.journal.writer import Durability, JournalWriter
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from agentrewind.strategies import by_name
@@ -71,6 +73,8 @@ class ProxiedSettings:
     """Other runs may use the workspace at the same time."""
     effects: effect_modes.Mode | None = None
     """What is done about calls with effects that no rewind undoes; None: what the workspace says."""
+    inject: bool = True
+    """Whether requests are given the two tools. The agent can reach them by a program in any case."""
 
 
 class ProxiedRun:
@@ -290,7 +294,10 @@ class _Recording:
         session = self._session(log, world, callers)
         if point is not None:
             session.go_on(point, continued(log, point))
-        with Proxy(session, self.upstreams, self.listening, callers=callers) as proxy:
+        with (
+            ToolSocket(log.run_dir / SOCKET, session.by_program.call),
+            Proxy(session, self.upstreams, self.listening, callers=callers) as proxy,
+        ):
             judge = _Judge(self.settings.check, self.strategy, self.workspace, self.environ)
             run = ProxiedRun(log.run_dir.name, proxy, session, judge)
             reason = INTERRUPTED
@@ -318,6 +325,7 @@ class _Recording:
             DIALECTS,
             budget=Budget(rewinds=self.settings.max_rewinds),
             offers_rewind=self.strategy.offers_rewind,
+            inject="auto" if self.settings.inject else "never",
             redact=self.redact,
             end_processes=Leftovers(callers, self.listening.port, lambda: log.tree, below),
             rules=self.settings.rules.rules(),

@@ -37,6 +37,7 @@ from agentrewind.core.wire import Send, WireReply, has_left
 from agentrewind.dialects.base import Dialect, MemoryRole, Reply, ToolCall
 from agentrewind.engine import degraded, refusals
 from agentrewind.engine.at_work import AtWork
+from agentrewind.engine.by_program import ByProgram
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.compensation import Undo, taking_back
@@ -140,6 +141,16 @@ class Session:
         self._tools: tuple[list[Json], MessageId | None, Json] | None = None
         self._seeded: frozenset[str] = frozenset()
         self._ended = False
+        self.by_program = ByProgram(
+            lambda: log.tree,
+            self._guarded,
+            self._conversations,
+            self._refusal,
+            lambda: self._ended,
+            limit=budget.candidates,
+            offered=offers_rewind,
+        )
+        """The two tools for an agent that reaches them by a program."""
         self.effects = Effects()
         """Who says what the calls do; set before the first one. By default nobody does, and all may run."""
         self.auditor: Auditor | None = None
@@ -219,7 +230,7 @@ class Session:
             served = self._served(thread, dialect, body)
         if served is not None:
             return served
-        self._go_back_unasked(turn, by)
+        self._go_back_before(turn, by)
         left, first = self._budget.internal_calls, True
         while True:
             offers = left > 0 and self._offers_to(dialect, body)
@@ -288,8 +299,7 @@ class Session:
 
         def grant(wish: Wish) -> str | None:
             """As a person says it: no selector, and no call of the model to shorten the notes."""
-            refusal = self._rewinder.refusal(wish) or self._present(thread, wish.target)
-            refusal = refusal or self._at_work.obstacle(thread, self._budget.batch_wait_s)
+            refusal = self._refusal(wish) or self._at_work.obstacle(thread, self._budget.batch_wait_s)
             return self._move(dialect, thread, wish) if refusal is None else refusal
 
         def arrived() -> None:
@@ -514,7 +524,7 @@ class Session:
 
     def _granted(self, thread: Thread, wish: Wish) -> Wish | str:
         """The wish with the target that the rules choose; why it can't be granted, where it can't."""
-        refusal = self._rewinder.refusal(wish) or self._present(thread, wish.target)
+        refusal = self._refusal(wish)
         if refusal is not None:
             return refusal
         selector = self._rules.selector
@@ -522,20 +532,28 @@ class Session:
         if chosen == wish.target:
             return wish
         wish = replace(wish, target=chosen, asked=wish.target, selector=selector.name)
-        return self._rewinder.refusal(wish) or self._present(thread, chosen) or wish
+        return self._refusal(wish) or wish
 
-    def _go_back_unasked(self, turn: Turn, by: Asking) -> None:
-        """Make the rewind that a strategy wants before this call, if one does."""
+    def _go_back_before(self, turn: Turn, by: Asking) -> None:
+        """Make the rewind that is due before this call, if one is."""
         with self._guarded():
-            due = wanted(self.tree, self._rules.triggers) if turn.thread.id == self.tree.main else None
-        if due is None:
+            wish = self.by_program.take(turn.thread.id) or self._unasked(turn.thread)
+        if wish is None:
             return
-        found, trigger = due
-        wish = Wish(found.target, found.note, turn.thread.id, by=f"strategy {trigger}")
         refusal = self._go_back(turn, wish, by)
         if refusal is not None:
             with self._guarded():
                 self._log.append(RewindRejected(wish.target, refusal, wish.by))
+                if wish.by == "agent":
+                    turn.thread.insert([by.dialect.memory(refusal, self._memory_role)])
+
+    def _unasked(self, thread: Thread) -> Wish | None:
+        """The rewind that a strategy wants."""
+        due = wanted(self.tree, self._rules.triggers) if thread.id == self.tree.main else None
+        if due is None:
+            return None
+        found, trigger = due
+        return Wish(found.target, found.note, thread.id, by=f"strategy {trigger}")
 
     def _carried(self, thread: Thread, wish: Wish) -> list[Entry]:
         """The notes that a rewind has to bring into the context that it opens."""
@@ -586,6 +604,11 @@ class Session:
         """What was sent at a call that this process knows no more of, and whether a secret is missing in it."""
         recorded = [self._log.get(item) for item in self.tree.messages(target)]
         return degraded.recalled(recorded, [*thread.raw, *thread.effective()], self._redact)
+
+    def _refusal(self, wish: Wish) -> str | None:
+        """Why a wish can't be granted, in the run or in its conversation as it is now."""
+        thread = self._threads.get(wish.thread)
+        return self._rewinder.refusal(wish) or (self._present(thread, wish.target) if thread else None)
 
     def _present(self, thread: Thread, target: RecordUid) -> str | None:
         context = thread.contexts.get(target)

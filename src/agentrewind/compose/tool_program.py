@@ -1,0 +1,28 @@
+"""Where a run offers its two tools to programs of its agent, and how such a program finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from agentrewind.compose.home import Home
+from agentrewind.core.errors import UsageError
+from agentrewind.engine.processes import RUN_MARK
+from agentrewind.integrations.tool_program.client import SOCKET_VARIABLE
+
+SOCKET = "tools"
+"""Its name beside the journal."""
+
+
+def socket_of(home: Home, environ: Mapping[str, str]) -> Path:
+    """The socket of the run that this process is inside of. Raises: UsageError: it is inside of none."""
+    named = environ.get(SOCKET_VARIABLE)
+    if named:
+        return Path(named)
+    run_id = environ.get(RUN_MARK, "")
+    if not home.is_run_id(run_id):
+        raise UsageError(
+            "This is not started inside of a run, so there is nothing to go back in. `agentrewind rewind` brings a run"
+            " back from outside."
+        )
+    return home.run_dir(run_id) / SOCKET
