@@ -305,7 +305,7 @@ def play(
         closing(open_world(home, workspace)) as world,
         created(home, header(workspace, "t", redact=redact, mode="fresh"), redact, "process") as log,
     ):
-        session = recorder(log, world, strategy, max_rewinds=50, keep_world=False, redact=redact, kind=FreshSession)
+        session = recorder(log, world, strategy, max_rewinds=50, redact=redact, kind=FreshSession)
         assert isinstance(session, FreshSession)
         during(session)
         job = Job(

@@ -211,7 +211,7 @@ def play(loop: type[Looping], mode: str, base: Path, base_url: str) -> None:
         created(home, header(workspace, TASK, redact=redact, mode=mode), redact, "process") as log,
     ):
         kind = MODES[mode]
-        session = recorder(log, world, strategy, max_rewinds=50, keep_world=False, redact=redact, kind=kind)
+        session = recorder(log, world, strategy, max_rewinds=50, redact=redact, kind=kind)
         environ = {**os.environ, "AGENTREWIND_RUN": log.run_dir.name}
         stop: Callable[[str], Stop] = lambda _: Stop(ok=True, reason="done")  # noqa: E731
         job = Job(TASK, workspace, "m", session, stop, base_url, environ=environ)

@@ -21,7 +21,7 @@ rule_options = together(
         default="cumulative",
         show_default=True,
         metavar="POLICY",
-        help="Which notes cross over at a rewind: `cumulative` (all), `latest`, or `budget:TOKENS`: all, the"
+        help="Which notes cross over at a rewind: `cumulative` (all), `latest`, `none`, or `budget:TOKENS`: all, the"
         " oldest put into one by the model where they take more.",
     ),
     click.option(

@@ -35,14 +35,23 @@ from agentrewind.strategies import NAMES
     type=click.Choice(NAMES),
     default="rewind",
     show_default=True,
-    help="`rewind` gives the agent the two tools to go back; `continue` doesn't.",
+    help="`rewind` gives the agent the two tools to go back; `continue` doesn't. `restart` begins again after each"
+    " rejection, with a list of what failed. `review` is `continue` with a guard of every call.",
 )
 @click.option(
     "--keep",
     type=click.Choice(get_args(Keep)),
     default="none",
     show_default=True,
-    help="What a rewind leaves as it is. `world`: the files, for comparison.",
+    help="What a rewind leaves as it is, for comparison: the files (`world`), or the conversation (`context`).",
+)
+@click.option(
+    "--guard",
+    default="rules",
+    show_default=True,
+    metavar="WHO",
+    help="With --strategy review: `rules`, or MODEL@URL, a model behind an OpenAI-compatible endpoint (its key:"
+    " AGENTREWIND_GUARD_API_KEY). Whatever it can't judge isn't run.",
 )
 @click.option(
     "--mode",
@@ -94,6 +103,7 @@ def command(
     check: str | None,
     strategy: str,
     keep: Keep,
+    guard: str,
     mode: str,
     spawn: bool,
     fork_checkpoints: int,
@@ -137,6 +147,7 @@ def command(
         ctx.params["share"],
         effects=effects,
         fork_checkpoints=fork_checkpoints,
+        guard=guard,
     )
     if paper:
         paper_alone(ctx)

@@ -13,6 +13,7 @@ from typing import Literal
 from agentrewind.compose import fresh, reset
 from agentrewind.compose.confining import Confined, confined, seen
 from agentrewind.compose.effects import ask_on_terminal, classifier, effects_of, kept_from
+from agentrewind.compose.guards import guard_named
 from agentrewind.compose.home import Home
 from agentrewind.compose.recording import Watched, attributed, checked_command, created, header, recorder, submitted
 from agentrewind.compose.runs import INTERRUPTED, Run
@@ -21,10 +22,10 @@ from agentrewind.compose.services import fits, services_in
 from agentrewind.compose.sharing import SharedWorld, world_of
 from agentrewind.compose.worlds import Progress
 from agentrewind.core import effects as effect_modes
-from agentrewind.core.codec import from_plain, to_plain
+from agentrewind.core.codec import Json, from_plain, to_plain
 from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentError, AgentRewindError, UsageError
-from agentrewind.core.records import Event, RunStarted, Warned
+from agentrewind.core.records import Event, Judged, RecordUid, RunStarted, Warned
 from agentrewind.core.redact import Redactor
 from agentrewind.core.strategy import Decision, Strategy
 from agentrewind.core.tree import RunTree
@@ -32,6 +33,7 @@ from agentrewind.engine import offline
 from agentrewind.engine.fresh import FreshSession
 from agentrewind.engine.processes import RUN_MARK, become_subreaper, end_all, marked
 from agentrewind.engine.reset import ResetSession
+from agentrewind.engine.reviewing import Reviewer
 from agentrewind.engine.services import Service, Serviced
 from agentrewind.engine.session import Session
 from agentrewind.integrations.clients import install
@@ -43,17 +45,23 @@ from agentrewind.integrations.sandbox import commands_of
 from agentrewind.integrations.sandbox.spec import Confinement
 from agentrewind.journal.writer import Durability, JournalWriter
 from agentrewind.snapshots.workspace import WorkspaceWorld
-from agentrewind.strategies import by_name
+from agentrewind.strategies import by_name, in_force
+from agentrewind.strategies.ending import EQUAL_FAILURES, REJECTIONS
 from agentrewind.strategies.rewind_rules import RuleNames
+from agentrewind.strategies.selectors import Selector
 
 OPENAI = "https://api.openai.com/v1"
 AGENTS = ("builtin", "mini-swe-agent")
 
-Keep = Literal["none", "world"]
+Keep = Literal["none", "world", "context"]
+"""What a rewind leaves as it is, for comparison."""
 Mode = Literal["in place", "fresh", "reset"]
 """How a rewind moves the conversation: by editing what the model sees, in a new process of the agent, or by giving the
 agent the restored messages as its own.
 """
+
+Judge = Callable[[Path, RecordUid | None], Judged]
+"""The verdict on a workspace, after this record. Never raises for what the workspace holds."""
 
 _SESSIONS: dict[str, type[Session]] = {"in place": Session, "fresh": FreshSession, "reset": ResetSession}
 
@@ -85,12 +93,22 @@ class RunSettings:
     """What is done about calls with effects that no rewind undoes; None: what the workspace says."""
     fork_checkpoints: int = 0
     """fresh, experimental: how many copies of the agent's process are parked at checkpoints at most."""
+    candidates: int | None = 80
+    """How many checkpoints are shown to the agent at most; None: all."""
+    equal_failures: int = EQUAL_FAILURES
+    """How many equal failures in a row end the run."""
+    rejections: int | None = REJECTIONS
+    """How many rejections in a row without progress end it."""
+    guard: str = "rules"
+    """review: who judges the calls, as `guard_named` takes it."""
+    limits: Mapping[str, Json] = field(default_factory=dict)
+    """Settings of the harness, as its adapter names them."""
 
 
 def as_in_the_paper(settings: RunSettings) -> RunSettings:
     """The same run with rewinds as the paper has them."""
     rules = RuleNames(notice="off")
-    return replace(settings, mode="fresh", keep="none", max_rewinds=None, rules=rules)
+    return replace(settings, mode="fresh", keep="none", max_rewinds=None, rules=rules, rejections=None)
 
 
 def _nothing(_: object) -> None: ...
@@ -129,8 +147,13 @@ def start(
     *,
     environ: Mapping[str, str] = os.environ,
     watcher: Watcher = Watcher(),
+    judge: Judge | None = None,
+    selector: Selector | None = None,
 ) -> Finished:
     """Run an agent on a task until it ends; its run is in `home` and stays there whatever happens.
+
+    `judge` judges submissions in place of `settings.check`, `selector` chooses in place of the one that the settings
+    name. Neither is recorded: a resume goes by the settings alone.
 
     Raises:
         UsageError: unknown agent or strategy, impossible URL or missing key. Nothing was made.
@@ -168,6 +191,8 @@ def start(
                 redact=redact,
                 watcher=watcher,
                 within=within,
+                judge=judge,
+                selector=selector,
             ).drive()
 
 
@@ -262,10 +287,15 @@ class _Agent:
         checked_command(settings.check)
         checked_url(settings.base_url)
         settings.rules.rules()
+        if settings.keep == "context" and settings.mode != "in place":
+            raise UsageError("A run that keeps its conversations at a rewind needs --mode in-place.")
+        if settings.strategy == "review":
+            guard_named(settings.guard, environ)
         if settings.fork_checkpoints and settings.mode != "fresh":
             raise UsageError("Fork checkpoints are parked processes of the agent, so they need --mode fresh.")
         fits(settings.services, settings.confinement.kind)
-        harness, strategy = harness_by_name(settings.agent), by_name(settings.strategy)
+        harness = harness_by_name(settings.agent)
+        strategy = by_name(settings.strategy, equal_failures=settings.equal_failures, rejections=settings.rejections)
         key = environ.get("OPENAI_API_KEY") or None
         if key is None and settings.base_url.startswith(OPENAI):
             raise UsageError(
@@ -298,8 +328,11 @@ class _Driver:
         redact: Redactor,
         watcher: Watcher,
         within: Confined,
+        judge: Judge | None = None,
+        selector: Selector | None = None,
     ) -> None:
         self._sandbox = within.sandbox
+        self._judge = judge
         self._log, self._agent, self._workspace, self._redact = log, agent, workspace, redact
         self._say = lambda line: watcher.say(redact.text(line))
         self._environ = {**agent.environ, RUN_MARK: log.run_dir.name}
@@ -308,19 +341,22 @@ class _Driver:
             agent.settings.services, within, workspace, self._environ, lambda text: watched.append(Warned(text))
         )
         own = attributed(world, log.run_dir.name)
+        settings = agent.settings
+        rules = in_force(agent.strategy, settings.rules.rules(), equal_failures=settings.equal_failures)
         self._session = recorder(
             watched,
-            Serviced(own, self._services) if agent.settings.services else own,
+            Serviced(own, self._services) if settings.services else own,
             agent.strategy,
-            max_rewinds=agent.settings.max_rewinds,
-            keep_world=agent.settings.keep == "world",
+            max_rewinds=None if settings.strategy == "restart" else settings.max_rewinds,
+            candidates=settings.candidates,
+            keep=settings.keep,
             redact=redact,
-            rules=agent.settings.rules.rules(),
-            kind=_SESSIONS[agent.settings.mode],
-            effects=effects_of(
-                classifier(workspace, kept_from(within.sandbox)), agent.settings.effects, ask_on_terminal
-            ),
+            rules=rules if selector is None else replace(rules, selector=selector),
+            kind=_SESSIONS[settings.mode],
+            effects=effects_of(classifier(workspace, kept_from(within.sandbox)), settings.effects, ask_on_terminal),
         )
+        if settings.strategy == "review":
+            self._session.reviewer = Reviewer(guard_named(settings.guard, agent.environ), settings.task)
         readers = self._session.spared
         self._session.spared = lambda: (*self._services.pids(), *readers())
 
@@ -401,12 +437,16 @@ class _Driver:
             seed,
             self._environ,
             self._say,
+            settings.limits,
             offers_rewind=self._agent.strategy.offers_rewind,
             sandbox=self._sandbox,
         )
 
     def _submit(self, answer: str) -> Decision:
         del answer
+        judge = self._judge
+        if judge is not None:
+            return self._session.submit(lambda after: judge(self._workspace, after), self._agent.strategy)
         return submitted(
             self._session,
             self._agent.settings.check,

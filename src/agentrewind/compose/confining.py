@@ -136,8 +136,9 @@ def _made(home: Home, run_id: str, workspace: Path, confinement: Confinement, en
         confinement,
         str(workspace),
         str(home.sandbox_of(run_id)),
+        place=confinement.place,
         tools=tuple(path for path in dict.fromkeys(tools) if path != own),
-        hidden=(ours, own),
+        hidden=(ours, own, *confinement.hidden),
         cgroup=cgroups.made(run_id, confinement.limits) if confinement.kind in ("bwrap", "session") else (),
     )
     try:

@@ -179,7 +179,6 @@ def session(
                 attributed(world, started.run_id),
                 plan,
                 max_rewinds=max_rewinds,
-                keep_world=False,
                 redact=redact,
                 rules=chosen,
                 effects=effects_of(classified, effects, ask_on_terminal, declared),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from agentrewind import __version__
 from agentrewind.compose.home import Home, new_run_id, slug
@@ -101,8 +103,9 @@ def recorder(
     strategy: Strategy,
     *,
     max_rewinds: int | None,
-    keep_world: bool,
     redact: Callable[[Json], Json],
+    keep: Literal["none", "world", "context"] = "none",
+    candidates: int | None = 80,
     kind: type[Session] = Session,
     rules: RewindRules = RewindRules(),  # noqa: B008 (frozen)
     effects: Effects | None = None,
@@ -112,9 +115,10 @@ def recorder(
         Priced(log),
         world,
         DIALECTS,
-        budget=Budget(rewinds=max_rewinds),
+        budget=Budget(rewinds=max_rewinds, candidates=sys.maxsize if candidates is None else candidates),
         offers_rewind=strategy.offers_rewind,
-        keep_world=keep_world,
+        keep_world=keep == "world",
+        keep_context=keep == "context",
         redact=redact,
         rules=rules,
     )

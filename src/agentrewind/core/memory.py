@@ -47,10 +47,11 @@ class MemoryPolicy:
     """Which notes a rewind brings into the context that it opens.
 
     `cumulative`: all of the run. `latest`: the newest; earlier ones stay only where the retained messages hold them.
-    `budget`: all, but where they take more than `tokens`, the oldest are put into one by the model.
+    `budget`: all, but where they take more than `tokens`, the oldest are put into one by the model. `none`: not even
+    the newest, and nothing says that there was a rewind; for comparison.
     """
 
-    kind: Literal["cumulative", "latest", "budget"] = "cumulative"
+    kind: Literal["cumulative", "latest", "budget", "none"] = "cumulative"
     tokens: int | None = None
 
     def __str__(self) -> str:
@@ -71,9 +72,13 @@ def policy_named(name: str) -> MemoryPolicy:
         return CUMULATIVE
     if kind == "latest" and not tokens:
         return MemoryPolicy("latest")
+    if kind == "none" and not tokens:
+        return MemoryPolicy("none")
     if kind == "budget" and tokens.isascii() and tokens.isdigit() and int(tokens) > 0:
         return MemoryPolicy("budget", int(tokens))
-    raise UsageError(f"There is no memory policy {name!r}. Known: cumulative, latest, budget:TOKENS (as budget:2000).")
+    raise UsageError(
+        f"There is no memory policy {name!r}. Known: cumulative, latest, none, budget:TOKENS (as budget:2000)."
+    )
 
 
 def standing(policy: MemoryPolicy, notes: Sequence[Note], held: Collection[str]) -> list[Note]:
@@ -84,6 +89,8 @@ def standing(policy: MemoryPolicy, notes: Sequence[Note], held: Collection[str])
         notes: all of the run, the new one last.
         held: the branches whose notes stand in the context as it was at the target.
     """
+    if policy.kind == "none":
+        return []
     if policy.kind != "latest":
         return list(notes)
     return [note for note in notes if note.branch in held or note is notes[-1]]
@@ -144,7 +151,32 @@ def merging(older: Sequence[Entry], limit: int) -> str:
     return "\n".join(lines)
 
 
-def injection(notes: Sequence[Entry], *, rewinds: int, left: int | None, effects: Sequence[str] = ()) -> str:
+RESTART = "strategy restart"
+"""Who writes the notes of a run that begins again after each failure."""
+FILES_ONLY = "[agentrewind] The files are back as they were before {target}. This conversation stays as it is."
+"""The answer to a rewind in a run whose conversations aren't rewound, for comparison."""
+_RESTORED = (
+    "[agentrewind] You are at a restored point of this task. You went on from here before, and that path was abandoned."
+    "\nThe files in the workspace are exactly as they were at this point. Nothing that was done after it is there."
+)
+_KEPT = (
+    "[agentrewind] The files in the workspace were brought back to an earlier point of this task; this conversation was"
+    " not.\nNothing that was done after that point is in the files any more, whatever is said above."
+)
+_ANEW = (
+    "[agentrewind] This is a new attempt at the task, in a new process. Every earlier one failed.\nThe files in the"
+    " workspace are as they were at the very beginning. Nothing that an earlier attempt did is there."
+)
+
+
+def injection(
+    notes: Sequence[Entry],
+    *,
+    rewinds: int,
+    left: int | None,
+    effects: Sequence[str] = (),
+    kept: bool = False,
+) -> str:
     """The message that stands right after a restored prefix (rewind.md, section 3): facts first, no invitation.
 
     Args:
@@ -152,19 +184,15 @@ def injection(notes: Sequence[Entry], *, rewinds: int, left: int | None, effects
         rewinds: how many the run has made, this one included.
         left: how many more it may make; None for no limit.
         effects: what happened outside the workspace on the abandoned path and still stands.
+        kept: the conversation was not rewound, and what was abandoned stands before this.
     """
-    lines = [
-        (
-            "[agentrewind] You are at a restored point of this task. You went on from here before, and that path was"
-            " abandoned."
-        ),
-        "The files in the workspace are exactly as they were at this point. Nothing that was done after it is there.",
-        "",
-        _heading(notes),
-    ]
+    anew = bool(notes) and all(note.by == RESTART for note in notes)
+    lines = [_ANEW if anew else _KEPT if kept else _RESTORED, "", _heading(notes)]
     for number, note in enumerate(notes, 1):
         lines += [f'<note {number} from="{" ".join(note.branches)}"{_author(note)}>', note.text.strip(), "</note>"]
     lines += ["", "Effects outside the workspace that still stand: " + ("; ".join(effects) or "none known") + "."]
+    if anew:
+        return "\n".join(lines)
     allowance = "no limit" if left is None else f"{left} left"
     lines.append(
         f"Rewinds made in this run: {rewinds} ({allowance}). Another one is allowed if this path fails too."
@@ -175,6 +203,8 @@ def injection(notes: Sequence[Entry], *, rewinds: int, left: int | None, effects
 
 def _heading(notes: Sequence[Entry]) -> str:
     authors = {note.by for note in notes}
+    if authors == {RESTART}:
+        return "What was written down when they failed, oldest first:"
     if authors <= {"agent"}:
         return "What you noted for yourself when you came back:"
     if not authors <= {"agent", "person"}:

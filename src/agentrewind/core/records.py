@@ -203,7 +203,8 @@ class NodeEnded:
 
 @dataclass(frozen=True, slots=True)
 class Gated:
-    """What was done about a call with effects that survive, before it could run: of the answer or tool call `uid`.
+    """What was done about a call with effects that survive, or that a guard reviewed, before it could run: of the
+    answer or tool call `uid`.
 
     All but an approved call were not run, and neither were the others of the same answer.
     """
@@ -216,6 +217,16 @@ class Gated:
     """The id of the call, as the model gave it."""
     told: str = ""
     """What the agent got instead of a result."""
+    by: str = ""
+    """The guard that held it back; empty where it was because of its effects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """What became of one criterion of a checklist; `error`: its check gave no verdict."""
+
+    id: str
+    outcome: Literal["satisfied", "failed", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +240,8 @@ class Judged:
     feedback: str = ""
     satisfied: int | None = None
     total: int | None = None
+    criteria: tuple[Criterion, ...] = ()
+    """Of all criteria, in order, where the validator has a checklist. The agent isn't told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +271,8 @@ class RewindIntended:
     """The memory policy in force, as `core.memory.policy_named` takes it; empty for the default."""
     keeps: Literal["nothing", "runs", "all"] = "nothing"
     """Of what others changed last: nothing stays, what other runs did, or what anybody did."""
+    keep_context: bool = False
+    """An ablation: the files alone go back, the conversation goes on as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +331,7 @@ class Rewound:
     """See `RewindIntended`; the same for the next two."""
     selector: str = ""
     memory: str = ""
+    keep_context: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -365,7 +365,7 @@ class RunTree:
 
         A rewind puts every note of the run so far into the context that it opens, so a node holds the notes up to that
         of the newest rewind on its line of branches; where the policy was `latest`, that one note and those of the
-        rewind's target.
+        rewind's target; where it was `none`, no note.
         """
         return self.held_on(self.node(uid).began.branch)
 
@@ -377,6 +377,8 @@ class RunTree:
         while at is not None:
             parent = at.parent
             if at.id in known and at.opened_by is not None:
+                if at.opened_by.memory == "none":
+                    return frozenset()
                 if at.opened_by.memory != "latest":
                     return frozenset(found.union(order[: order.index(at.id) + 1]))
                 found.add(at.id)

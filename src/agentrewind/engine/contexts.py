@@ -42,7 +42,7 @@ class Contexts:
         """What stands after the retained messages: the memory of these notes, or why a rewind came to nothing."""
         if plan.remembers:
             text = self._memory.said(notes, rewinds=self._log.tree.rewinds, effects=plan.effects)
-            return (dialect.memory(text, self._role),)
+            return (dialect.memory(text, self._role),) if text else ()
         if not plan.told or plan.at is None:
             return ()
         answer = dialect.parse(dialect.render(self._log.output(plan.at), stream=False), stream=False)

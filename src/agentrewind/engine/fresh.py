@@ -69,6 +69,7 @@ class Options(TypedDict, total=False):
     budget: Budget
     offers_rewind: bool
     keep_world: bool
+    keep_context: bool
     inject: Inject
     memory_role: MemoryRole
     redact: Callable[[Json], Json]

@@ -68,10 +68,12 @@ class Memory:
         notes = standing(self.policy, self._log.tree.notes, held) if self._log.tree.notes else []
         return entries([note for note in notes if note.branch not in held], self._log.tree.merges)
 
-    def said(self, carried: Sequence[Entry], *, rewinds: int, effects: Sequence[str] = ()) -> str:
-        """The text that carries them, in a run that has made so many rewinds."""
+    def said(self, carried: Sequence[Entry], *, rewinds: int, effects: Sequence[str] = (), kept: bool = False) -> str:
+        """The text that carries them, in a run that has made so many rewinds; empty where nothing is to be said."""
+        if self.policy.kind == "none":
+            return ""
         left = None if self._budget.rewinds is None else max(self._budget.rewinds - rewinds, 0)
-        return injection(carried, rewinds=rewinds, left=left, effects=effects)
+        return injection(carried, rewinds=rewinds, left=left, effects=effects, kept=kept)
 
     def excess(self, carried: Sequence[Entry]) -> tuple[Entry, ...]:
         """The entries that are to be made one before the rewind; none where the policy sets no limit or it is kept."""

@@ -127,6 +127,7 @@ def commit_of(intent: RewindIntended, report: RestoreReport | None) -> Rewound:
         intent.by,
         intent.why,
         keep_world=intent.keep_world,
+        keep_context=intent.keep_context,
         restored=len(report.acts) if report else 0,
         kept=kept[:CHANGES_KEPT],
         kept_more=len(kept[CHANGES_KEPT:]),
@@ -153,6 +154,7 @@ class Rewinder:
         budget: Budget,
         end_processes: Ender = end_descendants,
         keep_world: bool = False,
+        keep_context: bool = False,
         memory: str = "",
         undos: Mapping[RecordUid, Undo] = MappingProxyType({}),
     ) -> None:
@@ -164,6 +166,7 @@ class Rewinder:
         self._budget = budget
         self._end_processes = end_processes
         self._keep_world = keep_world
+        self._keep_context = keep_context
         self._refused: set[tuple[RecordUid, str]] = set()
 
     def refusal(self, wish: Wish) -> str | None:
@@ -235,6 +238,7 @@ class Rewinder:
             wish.reason,
             wish.by,
             keep_world=self._keep_world,
+            keep_context=self._keep_context,
             request=wish.request,
             asked=wish.asked,
             selector=wish.selector,

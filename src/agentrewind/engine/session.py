@@ -14,7 +14,7 @@ from agentrewind.core.codec import Json, canonical
 from agentrewind.core.edits import Message
 from agentrewind.core.effects import Effect
 from agentrewind.core.errors import AgentRewindError, NotRun, ProviderError, RewindRefused, StoreError
-from agentrewind.core.memory import CUMULATIVE, Entry, Note
+from agentrewind.core.memory import CUMULATIVE, FILES_ONLY, Entry, Note
 from agentrewind.core.records import (
     MAIN_THREAD,
     Failure,
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from agentrewind.engine.auditing import Auditor
     from agentrewind.engine.offline import ResumePoint
     from agentrewind.engine.people import People
+    from agentrewind.engine.reviewing import Reviewer
 
 T = TypeVar("T")
 Inject = Literal["auto", "always", "never"]
@@ -83,7 +84,7 @@ class Session:
         world: the workspace; its lease is ours.
         dialects: those that we understand; other requests pass through unseen.
         offers_rewind: whether the agent is given the two tools.
-        keep_world: an ablation: rewinds move the context only.
+        keep_world: an ablation: rewinds move the context only. keep_context: another one: they move the files only.
         inject: `auto` gives the tools to conversations that have tools of their own, so that a title writer is
             left alone.
         memory_role: the role of the message that carries the notes.
@@ -101,6 +102,7 @@ class Session:
         budget: Budget = Budget(),  # noqa: B008 (frozen)
         offers_rewind: bool = True,
         keep_world: bool = False,
+        keep_context: bool = False,
         inject: Inject = "auto",
         memory_role: MemoryRole = "system",
         redact: Callable[[Json], Json] = lambda content: content,
@@ -129,9 +131,11 @@ class Session:
             budget=budget,
             end_processes=end_processes or self._end_descendants,
             keep_world=keep_world,
+            keep_context=keep_context,
             memory="" if rules.memory == CUMULATIVE else str(rules.memory),
             undos=self._undos,
         )
+        self._keep_context = keep_context
         self._rules = rules
         self._memory = Memory(log, budget, rules.memory, whole=self._whole_memory)
         self._teller = Teller(log, rules.noticing)
@@ -153,6 +157,8 @@ class Session:
         """The two tools for an agent that reaches them by a program."""
         self.effects = Effects()
         """Who says what the calls do; set before the first one. By default nobody does, and all may run."""
+        self.reviewer: Reviewer | None = None
+        """Who puts calls to a guard before they run; set before the first one."""
         self.auditor: Auditor | None = None
         """Who compares the world with what is known of it while the model thinks; set before the first call."""
         self.people: People | None = None
@@ -484,9 +490,15 @@ class Session:
                 listing = render(candidates(self.tree, turn.thread.id, self._budget.candidates))
                 self._answer(by.dialect, turn, answer, {call.id: listing for call in ours}, CANDIDATES)
             return
+        before = turn.thread.edits
+        if self._keep_context:
+            with self._guarded():
+                told = FILES_ONLY.format(target=argument(commit, "record_uid"))
+                self._answer(by.dialect, turn, answer, {commit.id: told}, COMMIT)
         refusal = self._go_back(turn, wished(commit, turn.thread.id), by)
         if refusal is not None:
             with self._guarded():
+                turn.thread.edits = before if self._keep_context else turn.thread.edits
                 self._log.append(RewindRejected(str(argument(commit, "record_uid")), refusal))
                 self._answer(by.dialect, turn, answer, {commit.id: refusal}, COMMIT)
 
@@ -561,7 +573,7 @@ class Session:
         return self._memory.carried(note, self._held(thread, wish.target))
 
     def _held(self, thread: Thread, target: RecordUid) -> frozenset[str]:
-        context = thread.contexts.get(target)
+        context = thread.context() if self._keep_context else thread.contexts.get(target)
         return thread.notes_at(context) if context else frozenset(self.tree.held(target))
 
     def _ended_by(self, thread: Thread, target: RecordUid) -> list[Thread]:
@@ -579,7 +591,8 @@ class Session:
 
         def text() -> str:
             """Known when what can be undone outside was: the last thing before the commit."""
-            said = self._memory.said(notes, rewinds=number, effects=surviving(self.tree, wish.target))
+            effects = surviving(self.tree, wish.target)
+            said = self._memory.said(notes, rewinds=number, effects=effects, kept=self._keep_context)
             return said + (degraded.MARKS if is_marked else "")
 
         to = context or Context(0, (), is_marked)
@@ -594,8 +607,12 @@ class Session:
             return str(error)
         for item in ended:
             item.ended = True
-        memory = dialect.memory(text(), self._memory_role)
-        thread.cut(to, (*prefix, memory), rewound.branch, (*held, *names(notes)))
+        said = text()
+        memory = (dialect.memory(said, self._memory_role),) if said else ()
+        if self._keep_context:
+            thread.insert(memory, rewound.branch, names(notes))
+            return None
+        thread.cut(to, (*prefix, *memory), rewound.branch, (*held, *names(notes)))
         if is_marked:
             self._log.append(Warned(degraded.redacted(wish.target)))
         return None
@@ -642,6 +659,7 @@ class Session:
         begun = time.perf_counter()
         try:
             self._ask_about(uid)
+            self._review(uid)
             value = run()
         except BaseException as error:
             with self._guarded():
@@ -691,6 +709,21 @@ class Session:
                 self._log.append(gate)
             if gate.told:
                 raise NotRun(gate.told)
+
+    def _review(self, uid: RecordUid) -> None:
+        """Raises: NotRun: a guard holds the call of this tool node back; the text says so to the agent."""
+        began = self.tree.node(uid).began
+        if self.reviewer is None or began.tool is None or began.tool.name == SUBMISSION:
+            return
+        with self._guarded():
+            thread = self._threads.get(began.thread)
+            seen = [*thread.effective(), *thread.given] if thread is not None else []
+        proposed = self.reviewer.proposed(began, seen)
+        held = None if proposed is None else self.reviewer.held(began, proposed)
+        if held is not None:
+            with self._guarded():
+                self._log.append(held)
+            raise NotRun(held.told)
 
     def _effects_of_tool(self, name: str, arguments: Json, call_id: str | None) -> tuple[Effect, ...]:
         if name == SUBMISSION:

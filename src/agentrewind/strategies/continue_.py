@@ -17,7 +17,7 @@ class Continue:
     """
 
     equal_failures: int = EQUAL_FAILURES
-    rejections: int = REJECTIONS
+    rejections: int | None = REJECTIONS
     name = "continue"
     offers_rewind = False
 

@@ -14,7 +14,7 @@ never twice the same would let it go on for ever.
 """
 
 
-def ended(tree: RunTree, verdict: Judged, equal_failures: int, rejections: int) -> Stop | None:
+def ended(tree: RunTree, verdict: Judged, equal_failures: int, rejections: int | None) -> Stop | None:
     """Why the run is over after `verdict`, the newest one of `tree`; None where it isn't."""
     if verdict.accepted:
         return Stop(ok=True, reason="The check accepted the work.")
@@ -22,7 +22,7 @@ def ended(tree: RunTree, verdict: Judged, equal_failures: int, rejections: int) 
         return Stop(
             ok=False, reason=f"The check failed {equal_failures} times in a row at the same point: {_at(verdict)}"
         )
-    if tree.rejections() >= rejections:
+    if rejections is not None and tree.rejections() >= rejections:
         reason = f"The check rejected {rejections} submissions in a row without any progress, the last one at: "
         return Stop(ok=False, reason=reason + _at(verdict))
     return None

@@ -21,7 +21,7 @@ class Rewind:
     """As Continue, with the two tools and a neutral word about them. The agent decides; nothing is rewound here."""
 
     equal_failures: int = EQUAL_FAILURES
-    rejections: int = REJECTIONS
+    rejections: int | None = REJECTIONS
     name = "rewind"
     offers_rewind = True
 

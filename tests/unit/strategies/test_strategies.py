@@ -1,4 +1,4 @@
-"""Continue and Rewind keep the contract of strategies; what each adds to it."""
+"""Every strategy keeps the contract; what each adds to it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrewind.core.errors import UsageError
-from agentrewind.core.records import Rewound, record_uid
+from agentrewind.core.records import Criterion, Judged, Rewound, record_uid
 from agentrewind.core.strategy import GoOn, Stop
 from agentrewind.core.tools import CANDIDATES, COMMIT
 from agentrewind.core.world import SnapshotId
-from agentrewind.strategies import NAMES, Continue, Rewind, by_name
+from agentrewind.strategies import NAMES, Continue, Restart, Review, Rewind, by_name, in_force
+from agentrewind.strategies.rewind_rules import RewindRules
 from agentrewind.testing.strategies import StrategyContract, judged_tree, rejected
 
 
@@ -25,6 +26,16 @@ class TestContinue(StrategyContract):
 class TestRewind(StrategyContract):
     def strategy(self, equal_failures):
         return Rewind(equal_failures)
+
+
+class TestRestart(StrategyContract):
+    def strategy(self, equal_failures):
+        return Restart(equal_failures)
+
+
+class TestReview(StrategyContract):
+    def strategy(self, equal_failures):
+        return Review(equal_failures)
 
 
 def told(strategy, *verdicts):
@@ -88,6 +99,45 @@ def test_equal_inputs_give_equal_decisions_and_the_count_is_exact(items, limit, 
     assert isinstance(decision, Stop) == (run >= limit)
 
 
+def begins_again(verdicts, equal_failures=5):
+    """What restart wants after these verdicts."""
+    (trigger,) = in_force(by_name("restart"), RewindRules(), equal_failures=equal_failures).triggers
+    return trigger.fires(judged_tree(verdicts))
+
+
+def with_criteria(number, **outcomes):
+    met = sum(outcome == "satisfied" for outcome in outcomes.values())
+    verdict = rejected(number, "P2", satisfied=met, total=len(outcomes))
+    return replace(verdict, criteria=tuple(Criterion(*item) for item in outcomes.items()))
+
+
+def test_restart_goes_back_to_the_very_first_call_and_writes_down_what_failed():
+    first = with_criteria(1, P1="satisfied", P2="failed", P3="satisfied")
+    second = with_criteria(2, P1="satisfied", P2="failed", P3="error")
+    wanted = begins_again([first, second])
+    assert wanted.target == "rec_000001"
+    for line in (
+        "Attempt 2 failed at P2.",
+        "The check said: P2 is not as it should be",
+        "In order, 1 of 3 criteria were met; the best attempt so far met 2.",
+        "1 passed, 1 failed, 1 could not be run.",
+        "Met in an earlier attempt, and not in this one: P3.",
+        "It has failed there 2 times in a row; after 3 more in a row no other attempt is made.",
+    ):
+        assert line in wanted.note.splitlines()
+    assert [line.startswith(("Don't", "Deal")) for line in wanted.note.splitlines()[-2:]] == [True, True]
+
+
+def test_restart_wants_nothing_before_a_rejection_or_after_an_acceptance():
+    assert begins_again([]) is None
+    assert begins_again([Judged(record_uid(1), accepted=True, exit_code=0)]) is None
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "restart"])
+def test_only_restart_goes_back_unasked(name):
+    assert in_force(by_name(name), RewindRules()) == RewindRules()
+
+
 def test_strategies_are_found_by_name():
     assert by_name("continue") == Continue(5)
     assert by_name("rewind", equal_failures=2) == Rewind(2)
@@ -96,7 +146,7 @@ def test_strategies_are_found_by_name():
 
 
 def test_an_unknown_strategy_is_refused_and_the_known_ones_are_named():
-    with pytest.raises(UsageError, match=r"'retry'\. Known: continue, rewind\."):
+    with pytest.raises(UsageError, match=r"'retry'\. Known: continue, restart, review, rewind\."):
         by_name("retry")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentrewind.integrations.clients.hooks import Installation, install
+from agentrewind.integrations.clients.hooks import Installation, install, unseen
 from agentrewind.integrations.clients.interposer import Interposer
 
-__all__ = ["Installation", "Interposer", "install"]
+__all__ = ["Installation", "Interposer", "install", "unseen"]

@@ -126,7 +126,8 @@ def _wanting(request: HttpRequest) -> Interposer | None:
 
 
 @contextmanager
-def _within() -> Iterator[None]:
+def unseen() -> Iterator[None]:
+    """What is sent within is nobody's call: it goes its usual way."""
     token = _inside.set(True)
     try:
         yield
@@ -149,7 +150,7 @@ def _hooked(library: ModuleType, original: Send) -> Send:
             return reply_of(original(client, with_body(request, changed), stream=False, **options))
 
         begun = time.perf_counter()
-        with _within():
+        with unseen():
             reply = interposer.call(request.url.path, body, upstream)
         response = response_of(library, reply, request, _since(begun))
         if not stream:
@@ -188,7 +189,7 @@ async def _bridged(
 ) -> WireReply:
     from agentrewind.integrations.clients import bridge
 
-    with _within():
+    with unseen():
         return await bridge.run(lambda send: interposer.call(path, body, send), upstream, interposer.undelivered)
 
 

@@ -46,6 +46,10 @@ class Confinement:
     image: str = ""
     """Of a container."""
     limits: Limits = field(default_factory=Limits)
+    place: str = ""
+    """Where the workspace is seen inside; empty: at its own path."""
+    hidden: tuple[str, ...] = ()
+    """More directories of which nothing can be read."""
 
 
 @dataclass(frozen=True, slots=True)
