@@ -23,6 +23,11 @@ REDACTED = (
     " in its place, and was told so (context: degraded)."
 )
 
+SEEDED = (
+    "The conversation up to {at} held secrets, which are not kept: the agent goes on with marks like [redacted …] in"
+    " their place, and its model was told so (context: degraded)."
+)
+
 
 def unplaced(thread: ThreadId, *, is_new: bool) -> str:
     """For the journal: the rewinds of a conversation have no place in what it is now."""
@@ -34,11 +39,18 @@ def redacted(target: RecordUid) -> str:
     return REDACTED.format(target=target)
 
 
+def seeded(at: RecordUid) -> str:
+    """For the journal and the user, where an agent goes on with recorded messages that lack secrets."""
+    return SEEDED.format(at=at)
+
+
 MARKS = (
     "\nWhere a mark like [redacted …] stands in this conversation, a value stood that is no longer known: never"
     " use the mark in its place."
 )
 """For the model, at the end of a memory."""
+MARKED = "[agentrewind] This conversation was taken up again from its records, which hold no secrets." + MARKS
+"""For the model, where there is none."""
 
 
 _REWRITTEN = (

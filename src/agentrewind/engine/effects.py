@@ -8,7 +8,6 @@ from dataclasses import replace
 from agentrewind.core.codec import Json, digest
 from agentrewind.core.effects import Annotations, Effect
 from agentrewind.core.records import RecordUid
-from agentrewind.core.tools import NAMES
 from agentrewind.dialects.base import ToolCall
 from agentrewind.engine.gate import Gate, Planned
 
@@ -62,10 +61,8 @@ class Effects:
             if isinstance(declared, Mapping) and isinstance(declared.get("annotations"), Mapping):
                 self.annotate(str(declared.get("name")), annotations_of(declared["annotations"]))
 
-    def of_answer(self, calls: Sequence[ToolCall], *, rewinds: bool) -> tuple[Effect, ...]:
-        """What the calls of an answer will do. Beside a rewind tool none is executed, in a run that has such tools."""
-        if rewinds and any(call.name in NAMES for call in calls):
-            return ()
+    def of_answer(self, calls: Sequence[ToolCall]) -> tuple[Effect, ...]:
+        """What these calls of an answer will do."""
         return tuple(effect for call in calls for effect in self.of_call(call))
 
     def of_call(self, call: ToolCall) -> tuple[Effect, ...]:

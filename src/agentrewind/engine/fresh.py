@@ -43,7 +43,7 @@ from agentrewind.engine.rewinder import Wish
 from agentrewind.engine.session import SUBMISSION, Inject, Session
 from agentrewind.engine.signal import RewindSignal
 from agentrewind.engine.threads import Thread
-from agentrewind.engine.whole import Whole, marked
+from agentrewind.engine.whole import Whole
 from agentrewind.engine.workplace import BEGINNING
 from agentrewind.engine.written import jsonable
 from agentrewind.strategies.rewind_rules import RewindRules
@@ -148,7 +148,7 @@ class FreshSession(Session):
         self._contents.clear()
         self._newest = None
         self._said.clear()
-        self._serve, self._seeded = None, frozenset()
+        self._serve, self._seeded, self._lacking = None, frozenset(), None
 
     @property
     def leaving(self) -> Departure | Divergence | None:
@@ -339,9 +339,11 @@ class FreshSession(Session):
         sent = dialect.with_tools(body, TOOLS) if self._offers_to(dialect, body) else body
 
         def measure(step: Step) -> Comparison:
-            return compare(self._asked(step.uid), self._asks(dialect, sent, step, raw), dialect.canonical)
+            asked = self._asked(step.uid)
+            offered = any(name in NAMES for name in _names(asked.tools))
+            return compare(asked, self._asks(dialect, sent if offered else body, step, raw), dialect.canonical)
 
-        match = replay.match(measure, lambda step: _names(self._asked(step.uid).tools), _names(dialect.tools(sent)))
+        match = replay.match(measure, lambda step: _theirs(self._asked(step.uid).tools), _theirs(dialect.tools(body)))
         if match is None:
             self._replay = None if replay.over else replay
             return None
@@ -370,7 +372,8 @@ class FreshSession(Session):
     def _given(self, dialect: Dialect, thread: Thread, step: Step, *, stream: bool) -> WireReply:
         response = self._whole.output(step.uid)
         if step.stripped:
-            response = dialect.without_calls(response, NAMES)
+            calls = dialect.parse(dialect.render(response, stream=False), stream=False).calls
+            response = self._without_ours(dialect, response, calls)
         again = self._again(dialect, thread, response, stream=stream)
         reach(SERVED)
         return again
@@ -483,8 +486,6 @@ class FreshSession(Session):
         name = node.began.llm.dialect
         dialect = next(item for item in self._dialects if item.name == name)
         seed = tuple(dialect.joined(self._contexts.all(dialect, plan)))
-        if marked(list(seed)):
-            self._log.append(Warned("What stands in the place of secrets in the records stands in the context too."))
         notes = frozenset(self._contexts.notes(plan))
         self.resume_at(offline.ResumePoint(node.uid, seed, plan.snapshot, plan.serves, notes))
         return seed
@@ -493,6 +494,11 @@ class FreshSession(Session):
 def _names(tools: Json) -> list[str]:
     """The names of tool declarations of any dialect."""
     return sorted(str(tool.get("name") or (tool.get("function") or {}).get("name") or "") for tool in tools or ())
+
+
+def _theirs(tools: Json) -> list[str]:
+    """The names of the harness's own. Ours are not always offered."""
+    return [name for name in _names(tools) if name not in NAMES]
 
 
 def _told(comparison: Comparison) -> str:

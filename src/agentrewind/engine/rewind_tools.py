@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentrewind.core.codec import Json
 from agentrewind.core.records import RecordUid, ThreadId
-from agentrewind.core.tools import CANDIDATES, COMMIT
+from agentrewind.core.tools import CANDIDATES, COMMIT, NAMES
 from agentrewind.dialects.base import ToolCall
 from agentrewind.engine.rewinder import Wish
 from agentrewind.engine.written import short
@@ -26,6 +26,15 @@ def wished(call: ToolCall, thread: ThreadId) -> Wish | str:
 
 def argument(call: ToolCall, key: str) -> Json:
     return call.arguments.get(key) if isinstance(call.arguments, dict) else None
+
+
+def handed_on(calls: Sequence[ToolCall], *, given_up: bool) -> Sequence[ToolCall]:
+    """Those of an answer that the harness may run, in a run that has the tools. Beside one of them none is executed;
+    where the model was `given_up`, which called nothing else for too long, they are taken out and the rest goes on.
+    """
+    if not any(call.name in NAMES for call in calls):
+        return calls
+    return [call for call in calls if call.name not in NAMES] if given_up else ()
 
 
 def pushed_aside(calls: Sequence[ToolCall]) -> str:

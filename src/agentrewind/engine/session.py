@@ -46,11 +46,12 @@ from agentrewind.engine.gate import BESIDE, Planned, Question
 from agentrewind.engine.memory_policy import Asking, Memory, names
 from agentrewind.engine.noticing import Teller
 from agentrewind.engine.processes import Process
-from agentrewind.engine.rewind_tools import NOT_EXECUTED, argument, pushed_aside, wished
+from agentrewind.engine.rewind_tools import NOT_EXECUTED, argument, handed_on, pushed_aside, wished
 from agentrewind.engine.rewinder import Ender, Rewinder, Wish, end_descendants
 from agentrewind.engine.sent import input_id
 from agentrewind.engine.threads import Answer, Context, Thread, Threads
 from agentrewind.engine.turn import ENDED, Turn
+from agentrewind.engine.whole import marked
 from agentrewind.engine.workplace import Workplace
 from agentrewind.engine.written import TRACEBACK, action_of, failure, first_line, jsonable, short, told
 from agentrewind.strategies.rewind_rules import RewindRules
@@ -144,6 +145,7 @@ class Session:
         self._serve: RecordUid | None = None
         self._tools: tuple[list[Json], MessageId | None, Json] | None = None
         self._seeded: frozenset[str] = frozenset()
+        self._lacking: RecordUid | None = None
         self._ended = False
         self.by_program = ByProgram(
             lambda: log.tree,
@@ -234,13 +236,13 @@ class Session:
                 self._workplace.rests(thread.id, self._checkpointer.save())
                 return refusals.thread_ended(dialect, thread.id)
             served = self._served(thread, dialect, body)
+            self._tell_of_marks(dialect, thread)
         if served is not None:
             return served
         self._go_back_before(turn, by)
         left, first = self._budget.internal_calls, True
         while True:
-            offers = left > 0 and self._offers_to(dialect, body)
-            reply, settled = self._turn(turn, by, offers=offers, first=first)
+            reply, settled = self._turn(turn, by, last=left == 0, first=first)
             first = False
             if settled is True:
                 return reply
@@ -324,15 +326,17 @@ class Session:
     def _offers_to(self, dialect: Dialect, body: Json) -> bool:
         return self._offers and (self._inject == "always" or bool(dialect.tools(body)))
 
-    def _turn(self, turn: Turn, by: Asking, *, offers: bool, first: bool) -> tuple[WireReply, bool | None]:
+    def _turn(self, turn: Turn, by: Asking, *, last: bool, first: bool) -> tuple[WireReply, bool | None]:
         """One live call. The second value is False where the answer was for us and another call must follow, None
-        where the conversation was rewound meanwhile and the same must be asked there.
+        where the conversation was rewound meanwhile and the same must be asked there. After the `last` one no other
+        follows, so our tools are neither offered nor carried out.
         """
         dialect, body, send = by.dialect, by.body, by.send
         with self._guarded():
             if turn.thread.ended:
                 return refusals.thread_ended(dialect, turn.thread.id), True
             turn.catch_up(self._threads)
+            offers = not last and self._offers_to(dialect, body)
             uid, sent = self._begin_llm(dialect, turn.thread, body, offers=offers, first=first)
             if self.auditor is not None:
                 self.auditor.meanwhile()
@@ -345,7 +349,7 @@ class Session:
             raise
         with self._guarded():
             lost = turn.lost
-            answer = self._end_llm(dialect, uid, reply, begun, stream=dialect.streams(body), lost=lost)
+            answer = self._end_llm(dialect, uid, reply, begun, stream=dialect.streams(body), lost=lost, last=last)
             if lost == ENDED:
                 return refusals.thread_ended(dialect, turn.thread.id), True
             if answer is None:
@@ -357,9 +361,9 @@ class Session:
             if not asked and (not ours or not self._offers):
                 self._hand_over(dialect, turn, answer, reply.body)
                 return reply, True
-        if not asked:
+        if not asked and not last:
             self._act(turn, answer, ours, by)
-        return self._gated(turn, by, answer, reply, asked) if asked else (reply, False)
+        return self._gated(turn, by, answer, reply, asked, last=last) if asked else (reply, False)
 
     def _questions(self, uid: RecordUid, calls: Sequence[ToolCall]) -> list[Question]:
         """What stands between the calls of an answer and their running."""
@@ -370,7 +374,7 @@ class Session:
         return asked
 
     def _gated(
-        self, turn: Turn, by: Asking, answer: Reply, reply: WireReply, asked: Sequence[Question]
+        self, turn: Turn, by: Asking, answer: Reply, reply: WireReply, asked: Sequence[Question], *, last: bool
     ) -> tuple[WireReply, bool | None]:
         """Let the calls of an answer run, or tell the model in their place why they don't. As `_turn`."""
         gates = self.effects.gate.settle(asked)
@@ -381,6 +385,8 @@ class Session:
                 return refusals.thread_ended(by.dialect, turn.thread.id), True
             if turn.lost:
                 return reply, None
+            if self.tree.node(gates[0].uid).held and last:  # the harness gets it, without its calls
+                return reply, False
             if self.tree.node(gates[0].uid).held:
                 told = {gate.call: gate.told for gate in gates if gate.told}
                 self._answer(by.dialect, turn, answer, {**{call.id: BESIDE for call in answer.calls}, **told}, "")
@@ -438,10 +444,10 @@ class Session:
         return self._log.put(content), canonical(content)
 
     def _end_llm(
-        self, dialect: Dialect, uid: RecordUid, reply: WireReply, begun: float, *, stream: bool, lost: str = ""
+        self, dialect: Dialect, uid: RecordUid, reply: WireReply, begun: float, *, stream: bool, lost: str, last: bool
     ) -> Reply | None:
         """Record the answer; None where it is an error, which the harness then gets as it came. `lost` says why the
-        harness won't get it.
+        harness won't get it; the `last` one in a row it gets whatever it calls, without what it may not run.
         """
         if not reply.ok:
             text = reply.body[:TRACEBACK].decode("utf-8", "replace")
@@ -452,6 +458,8 @@ class Session:
         except ProviderError as error:
             self._end(uid, begun, error=failure(error, "provider"))
             return None
+        given_up = last and self.effects.gate.mode == "record"
+        runs = handed_on(answer.calls, given_up=given_up) if self._offers else answer.calls
         self._log.append(
             NodeEnded(
                 uid,
@@ -459,11 +467,11 @@ class Session:
                 None,
                 answer.usage,
                 ms(begun),
-                effects=() if lost else self.effects.of_answer(answer.calls, rewinds=self._offers),
+                effects=() if lost else self.effects.of_answer(runs),
                 digest=first_line(answer.text),
                 calls=tuple(short(call) for call in answer.calls),
                 action=action_of(answer.calls),
-                note=lost or (pushed_aside(answer.calls) if self._offers else ""),
+                note=lost or ("" if runs else pushed_aside(answer.calls)),
             )
         )
         return answer
@@ -472,13 +480,17 @@ class Session:
         """The model calls the rewind tools for ever: give the harness its answer without those calls."""
         with self._guarded():
             answer = dialect.parse(reply.body, stream=stream)
+            response = self._without_ours(dialect, answer.response, answer.calls)
             gates = self.effects.gate.mode != "record"
-            names = NAMES.union(call.name for call in answer.calls) if gates else NAMES
-            response = dialect.without_calls(answer.response, names)
             what = "rewind tools, or calls that may not run, were" if gates else "rewind tools"
             self._log.append(Warned(f"{thread.id}: {what} called {self._budget.internal_calls} times in a row."))
             rendered = self._rendered(dialect, thread, response, stream=stream)
         return WireReply(reply.status, reply.headers, rendered)
+
+    def _without_ours(self, dialect: Dialect, response: Json, calls: Sequence[ToolCall]) -> Json:
+        """An answer without the calls of rewind tools; where calls are held back, without any, for nobody was asked."""
+        gates = self.effects.gate.mode != "record"
+        return dialect.without_calls(response, NAMES.union(call.name for call in calls) if gates else NAMES)
 
     # --- the two tools ------------------------------------------------------------------------------------------------
 
@@ -754,6 +766,15 @@ class Session:
         """Give the answer that the checkpoint got before a crash again, if the agent asks the same there."""
         self._serve = point.at if point.serves else None
         self._seeded = frozenset(point.notes)
+        self._lacking = point.at if marked(list(point.seed)) else None
+
+    def _tell_of_marks(self, dialect: Dialect, thread: Thread) -> None:
+        """Where the agent began again with recorded messages that lack secrets: say so once, to the model too."""
+        at, is_main = self._lacking, thread.id == self.tree.main
+        self._lacking = None if is_main else at
+        if at is not None and is_main and marked(list(thread.raw)):
+            self._log.append(Warned(degraded.seeded(at)))
+            thread.insert([dialect.memory(degraded.MARKED, self._memory_role)])
 
     def _served(self, thread: Thread, dialect: Dialect, body: Json) -> WireReply | None:
         uid, self._serve = self._serve, None

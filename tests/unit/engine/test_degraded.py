@@ -139,3 +139,15 @@ def test_a_secret_that_nobody_holds_any_more_is_a_mark_and_that_is_said() -> Non
     assert "never use the mark" in sent[-1]["content"]
     assert [event.context for event in rig.events(Rewound)] == ["degraded"]
     assert "held a secret" in again.tree.warnings[-1]
+
+
+def test_an_agent_that_begins_again_with_marks_in_the_place_of_secrets_is_told_so_once_and_so_is_the_user() -> None:
+    rig, again, harness = after_a_crash(shell(5), say("done"))
+    harness.messages = list(resume_point(rig.log).seed)
+    assert harness.step(rig.provider)["tool_calls"][0]["id"] == "c3"  # the answer that had come is given again
+    harness.step(rig.provider)
+    harness.step(rig.provider)
+    assert [text for text in again.tree.warnings if "held secrets" in text] == again.tree.warnings
+    assert "rec_000005" in again.tree.warnings[0]
+    told = [item for item in rig.provider.bodies[-1]["messages"] if "never use the mark" in str(item["content"])]
+    assert [item["role"] for item in told] == ["system"]

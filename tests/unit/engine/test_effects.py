@@ -8,7 +8,7 @@ import pytest
 
 from agentrewind.core.effects import Annotations, Effect
 from agentrewind.core.errors import NotRun
-from agentrewind.core.records import Gated, NodeBegan, NodeEnded, RecordUid, Warned
+from agentrewind.core.records import Gated, NodeBegan, NodeEnded, RecordUid, Rewound, Warned
 from agentrewind.core.standing import surviving
 from agentrewind.core.tree import RunTree
 from agentrewind.core.wire import WireReply
@@ -206,6 +206,33 @@ def test_a_model_that_never_stops_is_given_back_without_its_calls():
     message = rig.step()
     assert not message.get("tool_calls")
     assert rig.world.files == {"a": "0"}
+
+
+def list_and_do(number: int, text: str):
+    shell_call = (f"c{number}", "shell", {"name": "a", "text": text})
+    return lambda _: answer(calls=[(f"k{number}", "backtrack_candidates", {"reason": "?"}), shell_call])
+
+
+def test_what_a_model_that_never_stops_asks_for_beside_is_run_once_and_its_effects_are_recorded():
+    """Where calls are only recorded, the agent gets the last answer without the rewind tools."""
+    rig = Rig([list_and_do(number, "external x") for number in range(21)] + [say("done")], harness=WireOnly)
+    message = rig.step()
+    assert [call["function"]["name"] for call in message["tool_calls"]] == ["shell"]
+    newest = rig.session.tree.nodes[rig.session.tree.head]
+    assert [(effect.kind, effect.call) for effect in newest.effects] == [("external", "c20")]
+    assert newest.ended.note == ""
+    assert [node.effects for node in rig.session.tree.path()[:-1]] == [()] * 20
+    rig.step()
+    said = [item["tool_call_id"] for item in rig.provider.bodies[-1]["messages"] if item["role"] == "tool"]
+    assert said.count("c20") == 1
+
+
+def test_a_rewind_that_comes_last_of_too_many_is_not_made():
+    turns = [list_and_do(number, "x") for number in range(20)] + [commit("rec_000001"), say("done")]
+    rig = Rig(turns, harness=WireOnly)
+    rig.step()
+    assert rig.events(Rewound) == []
+    assert any("in a row" in event.text for event in rig.events(Warned))
 
 
 def test_a_tool_that_no_answer_asked_for_is_held_too():

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
 
+from agentrewind.core.budgets import Budget
+from agentrewind.core.effects import Effect
 from agentrewind.core.errors import StorageFull
-from agentrewind.core.records import NodeEnded, RewindGivenUp, RewindIntended, Rewound
+from agentrewind.core.records import NodeEnded, RewindGivenUp, RewindIntended, Rewound, Warned
 from agentrewind.core.wire import WireReply
 from agentrewind.dialects.anthropic_messages import AnthropicMessages
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.dialects.openai_responses import OpenAIResponses
 from agentrewind.engine import fresh
+from agentrewind.engine.effects import Effects
 from agentrewind.engine.fresh import FreshSession
+from agentrewind.engine.gate import Gate
 from agentrewind.engine.plans import Departure, Divergence, Plan
 from agentrewind.engine.prefix import Unservable
 from agentrewind.engine.signal import RewindSignal
@@ -316,8 +321,65 @@ def test_a_secret_is_given_again_by_the_supervisor_that_saw_it_and_by_no_other()
     run.session = FreshSession(run.log, run.world, [OpenAIChat()], redact=hide)
     with pytest.raises(Unservable, match="held a secret"):
         run.session.begin(plan, "served")
-    run.begin(plan, "seeded")
-    assert "in the place of secrets" in run.log.tree.warnings[-1]
+    seed = run.begin(plan, "seeded")
+    run.harness.messages = list(seed)
+    run.play(done)
+    assert "marks like [redacted …] in their place" in run.log.tree.warnings[-1]
+
+
+def external(number: int):
+    name = {"name": "g", "text": f"external {number}"}
+    return lambda _: answer(calls=[(f"e{number}", "shell", name)])
+
+
+def classify(name, arguments, annotations=None):
+    del name, annotations
+    return (Effect("external" if "external" in str(arguments) else "workspace", str(arguments)),)
+
+
+@pytest.mark.parametrize("said", [None, False])
+def test_a_call_that_was_held_back_is_not_run_when_the_way_to_a_target_is_served_again(said):
+    """Neither asked about a second time, nor run: the harness never saw it."""
+    questions = []
+    run = Run()
+    run.session.effects = Effects(classify, Gate("confirm", ask=lambda what: questions.append(what) or said))
+    departure = run.leave(write(1), external(2), write(3), write(4), commit("rec_000006"))
+    assert run.world.files == {"f": "4"}
+    assert len(questions) == 1
+    run.begin(run.session.depart(departure))
+    run.play(write(5))
+    assert len(questions) == 1
+    assert run.session.leaving is None
+    assert run.world.files == {"f": "5"}
+    shown = [message for message in run.harness.messages if "external" in json.dumps(message)]
+    assert shown == []
+
+
+def test_a_call_that_a_person_allowed_is_given_again_without_being_run_or_asked_about():
+    questions = []
+    run = Run()
+    run.session.effects = Effects(classify, Gate("confirm", ask=lambda what: not questions.append(what)))
+    departure = run.leave(write(1), external(2), write(3), commit("rec_000005"))
+    assert run.world.files == {"f": "3", "g": "external 2"}
+    plan = run.session.depart(departure)
+    run.begin(plan)
+    run.world.files["g"] = "as the restore left it"
+    run.session._plan = replace(plan, snapshot=None)
+    run.play(write(5))
+    assert len(questions) == 1
+    assert run.world.files["g"] == "as the restore left it"
+
+
+def test_an_answer_that_reached_the_harness_without_its_held_calls_is_served_without_them():
+    """The model never stopped asking for what isn't allowed, so the harness got the last answer with no call in it."""
+    run = Run(budget=Budget(internal_calls=2))
+    run.session.effects = Effects(classify, Gate("block"))
+    departure = run.leave(write(1), external(2), external(3), external(4), write(5), write(6), commit("rec_000008"))
+    run.begin(run.session.depart(departure))
+    run.play(write(7))
+    assert run.session.leaving is None
+    assert run.world.files == {"f": "7"}
+    assert not [event for event in run.log.events if isinstance(event, Warned) and "another way" in event.text]
 
 
 def test_a_full_journal_breaks_the_run_and_is_no_signal():
