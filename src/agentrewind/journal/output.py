@@ -12,7 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from agentrewind.core import crashpoints
 from agentrewind.core.errors import NO_ROOM, StorageFull, UsageError
+from agentrewind.journal.files import sync_directory
+
+ASIDE = crashpoints.named("export.older one moved aside")
 
 
 @contextmanager
@@ -37,6 +41,7 @@ def new_file(to: Path, *, force: bool = False) -> Iterator[IO[bytes]]:
                 part.rename(to)
             else:
                 os.link(part, to)  # refuses where something came to be there meanwhile
+            sync_directory(to.parent)
         finally:
             with suppress(OSError):
                 part.unlink()
@@ -46,24 +51,46 @@ def new_file(to: Path, *, force: bool = False) -> Iterator[IO[bytes]]:
 def new_directory(to: Path, ours: re.Pattern[str], *, force: bool = False) -> Iterator[Path]:
     """A directory that stands at `to` when the block, which fills it, is left without an error.
 
-    `force` replaces one that is there, if all that is in it are files with names that are `ours`.
+    `force` replaces one that is there, if all that is in it are files with names that are `ours`. One that was being
+    replaced when the process was killed is put back first.
 
     Raises:
         UsageError: `to` is there and isn't empty, or can't be made. StorageFull. Nothing of it is kept.
     """
+    old = to.parent / f".export.{to.name}.old"
+    with _said(to):
+        _settle(to, old, ours)
     _check_free(to, ours if force else None)
     with _said(to):
         to.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=".export.", dir=to.parent))
         try:
             yield part
-            old = part.with_name(part.name + ".old")
             if force and to.is_dir():
-                to.rename(old)
-            part.rename(to)
-            shutil.rmtree(old, ignore_errors=True)
+                _replace(to, part, old)
+            else:
+                part.rename(to)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+
+def _replace(to: Path, part: Path, old: Path) -> None:
+    """Put `part` in the place of what is at `to`, which is called `old` in between, if that name is free."""
+    aside = part.with_name(part.name + ".old") if os.path.lexists(old) else old
+    to.rename(aside)
+    crashpoints.reach(ASIDE)
+    part.rename(to)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _settle(to: Path, old: Path, ours: re.Pattern[str]) -> None:
+    """Finish what a killed process has left of a replacement: there is the older one, or the newer one and a rest."""
+    if not old.is_dir() or _others_in(old, ours):
+        return
+    if os.path.lexists(to):
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        old.rename(to)
 
 
 @contextmanager
@@ -82,7 +109,7 @@ def _check_free(to: Path, ours: re.Pattern[str] | None) -> None:
     if not os.path.lexists(to):
         return
     try:
-        names = [item for item in to.iterdir() if ours is None or item.is_dir() or not ours.fullmatch(item.name)]
+        names = _others_in(to, ours)
         what = "is not empty" if names and ours is None else "holds other files than exported ones" if names else ""
     except NotADirectoryError:
         what = "is a file"
@@ -90,3 +117,8 @@ def _check_free(to: Path, ours: re.Pattern[str] | None) -> None:
         what = f"can't be looked into ({error.strerror})"
     if what:
         raise UsageError(f"{to} {what}. Name a directory that doesn't exist yet; nothing was touched.")
+
+
+def _others_in(directory: Path, ours: re.Pattern[str] | None) -> list[Path]:
+    """What is in it besides files with names that are `ours`. Raises: OSError."""
+    return [item for item in directory.iterdir() if ours is None or item.is_dir() or not ours.fullmatch(item.name)]

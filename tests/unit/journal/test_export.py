@@ -6,10 +6,13 @@ import errno
 import json
 import os
 import re
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from agentrewind.core import crashpoints
 from agentrewind.core.codec import digest
 from agentrewind.core.effects import Effect
 from agentrewind.core.errors import JournalError, StorageFull, UsageError
@@ -30,7 +33,7 @@ from agentrewind.core.records import (
     record_uid,
 )
 from agentrewind.core.world import Change, Changes, SnapshotId
-from agentrewind.journal import JournalWriter, read_run
+from agentrewind.journal import JournalWriter, output, read_run
 from agentrewind.journal import export as export_module
 from agentrewind.journal.export import export_records
 from agentrewind.testing.journal import began, header
@@ -178,3 +181,38 @@ def test_a_link_that_leads_nowhere_is_bad_use(log, tmp_path):
     (tmp_path / "out").symlink_to("missing")
     with pytest.raises(UsageError, match="out"):
         export_records(log, tmp_path / "out")
+
+
+def killed_while_it_replaces(log, to: Path) -> None:
+    """Another process exports with --force, and is killed when the older export has been moved aside."""
+    pid = os.fork()
+    if pid == 0:
+        crashpoints.arm(output.ASIDE, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        with suppress(BaseException):
+            export_records(log, to, force=True)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+def test_an_export_whose_replacement_was_killed_is_put_back_by_the_next_and_nothing_is_left_of_it(log, tmp_path):
+    to = tmp_path / "out"
+    export_records(log, to)
+    before = {path.name: path.read_bytes() for path in to.iterdir()}
+    killed_while_it_replaces(log, to)
+    assert not to.exists()
+    with pytest.raises(UsageError, match="not empty"):
+        export_records(log, to)
+    assert {path.name: path.read_bytes() for path in to.iterdir()} == before
+    killed_while_it_replaces(log, to)
+    export_records(log, to, force=True)
+    assert {path.name: path.read_bytes() for path in to.iterdir()} == before
+    assert not list(tmp_path.glob(".export.*.old"))
+
+
+def test_what_somebody_else_keeps_under_the_name_of_an_older_export_stays(log, tmp_path):
+    theirs = tmp_path / ".export.out.old"
+    theirs.mkdir()
+    (theirs / "diary.txt").write_text("mine")
+    export_records(log, tmp_path / "out")
+    export_records(log, tmp_path / "out", force=True)
+    assert (theirs / "diary.txt").read_text() == "mine"
