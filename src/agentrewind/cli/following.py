@@ -71,7 +71,10 @@ class Follower:
         """A reader who has left, or has no room for what is said, doesn't end the run."""
         with suppress(OSError):
             self.progress.clear()
-            if whole or not self.console.is_terminal:
+            if not self.console.is_terminal:  # a line as it is, without the machinery of a screen: a call waits for it
+                self.console.file.write(f"{line.plain}\n")
+                self.console.file.flush()
+            elif whole:
                 sentence(line, self.console)
             else:
                 self.console.print(line, no_wrap=True, overflow="ellipsis")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 from dataclasses import replace
@@ -9,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentrewind.core.codec import Json
-from agentrewind.core.records import Event, LlmInput, MessageList, NodeEnded, NotesMerged, Usage
+from agentrewind.core.records import Event, LlmInput, MessageId, MessageList, NodeEnded, NotesMerged, Usage
 from agentrewind.engine.checkpointer import Log
 from agentrewind.engine.logs import InFront
 
@@ -23,12 +24,27 @@ _CUT = 60
 class Priced(InFront[Log]):
     """A journal that adds the price to each answer that goes into it."""
 
+    def __init__(self, log: Log) -> None:
+        super().__init__(log)
+        self._newest: tuple[MessageId, Json] | None = None
+
+    def put(self, content: Json) -> MessageId:
+        found = self._log.put(content)
+        self._newest = (found, content)
+        return found
+
+    def _response(self, output: MessageId) -> Json:
+        """An answer; the one that was put last, as nearly every one is, isn't read again."""
+        if self._newest is not None and self._newest[0] == output:
+            return self._newest[1]
+        return self.get(output)
+
     def append(self, event: Event) -> None:
         match event:
             case NodeEnded():
                 self._log.append(self._priced(event))
             case NotesMerged(output=output) if output is not None:
-                self._log.append(_priced_merge(event, self.get(output)))
+                self._log.append(_priced_merge(event, self._response(output)))
             case _:
                 self._log.append(event)
 
@@ -36,7 +52,7 @@ class Priced(InFront[Log]):
         node = self.tree.nodes.get(event.uid)
         if node is None or node.began.llm is None or event.output is None:
             return event
-        usd, priced = price(node.began.llm, event.usage, self.get(event.output), node.began.started_ns)
+        usd, priced = price(node.began.llm, event.usage, self._response(event.output), node.began.started_ns)
         return replace(event, usage=replace(event.usage, usd=usd), priced=priced)
 
 
@@ -94,5 +110,6 @@ def _looked_up(model: str, dialect: str, usage: Usage, answer: dict[str, Json], 
     return None
 
 
+@functools.cache
 def _version() -> str:
     return importlib.metadata.version("genai-prices")

@@ -11,6 +11,8 @@ from urllib.parse import quote, quote_plus
 
 _LEAST = 10
 """Characters of base64 by which a value is known: 60 of its bits."""
+_SHORTEST = 24
+"""Characters of the first line of a run of base64 that is looked into."""
 _LONGEST = 200_000
 _URL_SAFE = str.maketrans("+/", "-_")
 _RUN = re.compile(
@@ -54,6 +56,8 @@ def unwrapped(text: str, holds_secret: Callable[[str], bool], mark: str) -> str:
         found = _decoded(match[0])
         return mark if found is not None and holds_secret(found) else match[0]
 
+    if max(map(len, text.split()), default=0) < _SHORTEST:  # words are found sooner than runs
+        return text
     return _RUN.sub(replaced, text)
 
 

@@ -78,8 +78,6 @@ class _Shape:
     wanted: Callable[[str], bool] = lambda _: True
 
     def rewrite(self, text: str) -> str:
-        if self.needles and not any(needle in text for needle in self.needles):
-            return text
         return self.pattern.sub(self._replaced, text)
 
     def _replaced(self, match: re.Match[str]) -> str:
@@ -167,6 +165,15 @@ _SHAPES = (
         lambda password: not _placeholder(password),
     ),
 )
+_NEEDLES = tuple((needle, shape) for shape in _SHAPES for needle in shape.needles)
+_SHORTEST = len("://:x@")
+"""No secret that anything here knows is shorter."""
+
+
+def _shapes_in(text: str) -> list[_Shape]:
+    """Those that `text` may hold."""
+    return [shape for needle, shape in _NEEDLES if needle in text]
+
 
 # --- secrets by the name in front of them -----------------------------------------------------------------------------
 
@@ -187,6 +194,7 @@ _BARE_KEY_LENGTH = 16
 
 _KEYWORDS = ("key", "token", "secret", "pass", "credential")
 """In lower case, the last word of the name in every assignment of a secret begins with one of them."""
+_HEADERS = ("authorization", "bearer")
 _NAME_FRONT = re.compile(r"[\w-]{0,60}\Z")
 _ASSIGNMENT = re.compile(
     r"""(?P<word>key|token|secret|passw(?:or)?d|passphrase|credentials?)\\*["']?(?:\s?:\s?[Ss]tr(?:ing)?)?"""
@@ -270,7 +278,7 @@ def _is_literal(match: re.Match[str], name: str, before: str) -> bool:
 
 
 def _headers(text: str, lowered: str) -> Iterator[Span]:
-    for keyword, pattern in (("authorization", _AUTHORIZATION), ("bearer", _BEARER)):
+    for keyword, pattern in zip(_HEADERS, (_AUTHORIZATION, _BEARER), strict=True):
         for at in _positions(lowered, keyword):
             match = pattern.match(text, at)
             if match is not None and _credential(match[1]):
@@ -285,6 +293,8 @@ def _credential(value: str) -> bool:
 
 def _by_name(text: str) -> str:
     lowered = _lower(text)
+    if not [word for word in (*_KEYWORDS, *_HEADERS) if word in lowered]:
+        return text
     spans = sorted([*_assignments(text, lowered), *_headers(text, lowered)])
     out: list[str] = []
     at = 0
@@ -347,6 +357,8 @@ class Redactor:
         return text
 
     def _once(self, text: str) -> str:
+        if len(text) < _SHORTEST and not self._patterns:
+            return text
         return disguises.unwrapped(
             self._plain(text), lambda inner: self._plain(inner) != inner, _mark("encoded-secret")
         )
@@ -355,7 +367,7 @@ class Redactor:
         """Without the secrets that stand there as they are."""
         for value in self._known:
             text = text.replace(value, _mark("secret"))
-        for shape in _SHAPES:
+        for shape in _shapes_in(text):
             text = shape.rewrite(text)
         text = _by_name(text)
         return self._by_pattern(text) if self._patterns else text
