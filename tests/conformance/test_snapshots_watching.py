@@ -52,8 +52,10 @@ class NothingIsMissed:
             yield world
 
     def sees(self, world: WorkspaceWorld) -> None:
-        """What is saved now is what is there now."""
+        """What is saved now is what is there now; and whoever was told that all is quiet has missed nothing."""
+        last, quiet = world._site.current, world.quiet()
         snapshot = world.snapshot()
+        assert not quiet or snapshot.id == last
         before = describe(world.root)
         for path in world.root.rglob("*"):
             if path.is_file() and not path.is_symlink():
@@ -617,6 +619,28 @@ def test_a_directory_is_watched_before_it_is_listed(root: Path, monkeypatch: pyt
         state = world._store.state(world.snapshot().id)
         assert {"d/made-0", "d/made-1"} <= state.keys()
         assert world.audit() == 0
+
+
+def test_a_watched_workspace_is_quiet_until_something_happens_in_it(root: Path) -> None:
+    (root / "file").write_text("one")
+    with WorkspaceWorld.open(root, root.parent / "store", detector="watch") as world:
+        assert not world.quiet(), "nothing was saved yet"
+        world.snapshot()
+        assert world.quiet()
+        (root / "file").write_text("two")
+        assert not world.quiet()
+        assert not world.quiet(), "asking is no look"
+        world.snapshot()
+        assert world.quiet()
+        os.link(root / "file", root.parent / "outside")
+        world.snapshot()
+        assert not world.quiet(), "it may be written under its other name"
+
+
+def test_where_nothing_tells_of_changes_nothing_is_known_to_be_quiet(root: Path) -> None:
+    with WorkspaceWorld.open(root, root.parent / "store", detector="scan") as world:
+        world.snapshot()
+        assert not world.quiet()
 
 
 def test_an_audit_heals_what_nobody_told_of(root: Path) -> None:

@@ -92,6 +92,10 @@ class SharedWorld:
     def at_work(self, working: bool) -> None:
         self._room.at_work(working)
 
+    def quiet(self) -> bool:
+        """Others are at work in between, so only a look can tell."""
+        return False
+
     def snapshot(self, label: str = "") -> Snapshot:
         with self._opened() as world:
             if world.pending is not None or halves_of(

@@ -237,3 +237,8 @@ class TellsApart(KeepsOthers, Protocol):
 
     def at_work(self, working: bool) -> None:
         """From here on the run has something at work; or it has nothing since the snapshot that it took last."""
+
+    def quiet(self) -> bool:
+        """Whether nothing has changed since the last snapshot, as far as that is told without a look. False: who wants
+        to know must look.
+        """

@@ -43,6 +43,8 @@ class Workplace:
     def _look(self) -> None:
         """What has changed until now is somebody else's."""
         assert self._world is not None
+        if self._world.quiet():
+            return
         if self._world.shared or self._checkpointer.took_ms <= PATIENCE_MS:
             self._checkpointer.save(idle=True)
 

@@ -69,6 +69,9 @@ class Attributed(Wrapping["WorkspaceWorld"]):
     def at_work(self, working: bool) -> None:
         self._crew.at_work(working)
 
+    def quiet(self) -> bool:
+        return not self.shared and self._world.quiet()
+
     def snapshot(self, label: str = "") -> Snapshot:
         with looking(self._world, self._crew):
             return self._world.snapshot(label)

@@ -34,6 +34,10 @@ class Nominated:
     moved_in: bool = False
     """Something came from outside."""
 
+    def __bool__(self) -> bool:
+        """Whether anything was named."""
+        return bool(self.paths or self.trees or self.forced or self.inodes or self.created or self.moved_in)
+
 
 class Detector(Protocol):
     """Asked at the boundary of a node, by one thread."""

@@ -115,6 +115,20 @@ class Finder:
         if not keeps:
             self.distrust()
 
+    def quiet(self) -> bool:
+        """Whether nothing was nominated since the last look, and there is nothing that changes without being told of:
+        no file with several links, none that couldn't be read, none that a process is known to map.
+
+        What was seen too recently to prove anything doesn't count: what changes it from now on is told of.
+        """
+        seen, told = self.seen, self.detector.nominate()
+        untold = self.apart or seen.links or seen.again or seen.unstable or self._suspects
+        return isinstance(told, Nominated) and not told and not untold and not self._mapped_here()
+
+    def _mapped_here(self) -> bool:
+        mapped, seen = self._writers.mapped(), self.seen
+        return bool(mapped.forced & seen.entries.keys() or self._whereabouts.find(mapped.inodes, seen.signatures))
+
     def _nominated(self, ground: Ground) -> Nominated | Unknown:
         return Unknown(MOUNTED_INSIDE) if ground.mounts else self.detector.nominate()
 

@@ -126,6 +126,10 @@ class SidedWorld(WorkspaceWorld):
             return Changes()
         return Changes() if before == side.id else self._side.diff(before, side.id)
 
+    def quiet(self) -> bool:
+        """As `WorkspaceWorld.quiet`, of both."""
+        return super().quiet() and self._side.quiet()
+
     def audit(self) -> int:
         """As `WorkspaceWorld.audit`, of both."""
         return super().audit() + self._side.audit()

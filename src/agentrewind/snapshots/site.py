@@ -225,6 +225,10 @@ class Site:
         """Take what the kernel tells out of its queue, so that it has room for more; the next look knows it."""
         self._finder.detector.nominate()
 
+    def quiet(self) -> bool:
+        """Whether nothing that a look found has changed since the last save, as far as that is told without a look."""
+        return self._current is not None and self._mount_table.read() == self._mounts and self._finder.quiet()
+
     def moved(self) -> manifests.Delta:
         """The step from `current` to what the last look saw."""
         return self._finder.delta()

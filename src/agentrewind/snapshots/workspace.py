@@ -170,6 +170,10 @@ class WorkspaceWorld:
             self.sync()
         return snapshot
 
+    def quiet(self) -> bool:
+        """See `TellsApart`."""
+        return self._site.quiet()
+
     @property
     def writable(self) -> bool:
         """Whether it was opened for more than reading."""

@@ -70,6 +70,15 @@ class Writers:
             self._force(now)
         return self._pending
 
+    def mapped(self) -> Nominated:
+        """All that the processes mapped when they were last asked."""
+        found = Nominated()
+        for process in self._processes.values():
+            if process.mapped is not None:
+                found.forced |= process.mapped.forced
+                found.inodes |= process.mapped.inodes
+        return found
+
     def settled(self) -> None:
         self._pending = Nominated()
 
