@@ -195,12 +195,13 @@ class Threads:
         if extended:
             thread = max(extended, key=lambda item: len(item.raw))
             others = [] if _answered(thread, raw, dialect) else [item for item in self._threads if item is not thread]
-            rewritten = self._rewritten([item for item in others if any(map(_abandons, item.edits))], raw, dialect)
+            among = [item for item in others if any(map(_abandons, item.edits))]
+            rewritten = self._rewritten(among, raw, dialect, tools)
             if rewritten is None:
                 thread.extended(raw, dialect)
                 return thread
         else:
-            rewritten = self._rewritten(self._threads, raw, dialect)
+            rewritten = self._rewritten(self._threads, raw, dialect, tools)
         if rewritten is not None:
             rewritten.rewritten(raw, dialect)
             return rewritten
@@ -214,9 +215,11 @@ class Threads:
             thread.degraded = thread.unplaced = True
         return thread
 
-    def _rewritten(self, among: Sequence[Thread], raw: list[Message], dialect: Dialect) -> Thread | None:
+    def _rewritten(
+        self, among: Sequence[Thread], raw: list[Message], dialect: Dialect, tools: Sequence[Json]
+    ) -> Thread | None:
         """The newest one of which `raw` is the history in another form."""
-        return next((thread for thread in reversed(among) if _rewrote(thread, raw, dialect)), None)
+        return next((thread for thread in reversed(among) if _rewrote(thread, raw, dialect, tools)), None)
 
     def fork(self, raw: list[Message], context: Context) -> Thread:
         """A conversation of its own that goes on from this context of another one."""
@@ -310,13 +313,15 @@ def _may_go_on(thread: Thread, raw: Sequence[Message], shared: int, tools: Seque
     return list(tools) == thread.tools or any(message.get("role") == "user" for message in raw[:shared])
 
 
-def _rewrote(thread: Thread, raw: list[Message], dialect: Dialect) -> bool:
+def _rewrote(thread: Thread, raw: list[Message], dialect: Dialect, tools: Sequence[Json]) -> bool:
     """Whether `raw` is the thread's own history in another form: it holds later messages of it, in another place.
 
-    A conversation that merely forks off keeps nothing of what comes after the shared prefix.
+    A conversation that merely forks off keeps nothing of what comes after the shared prefix. One that has tools where
+    the other has none (a title writer, say, which is given the task too) must hold what the model answered there.
     """
     if thread.ended or not thread.raw:
         return False
     prefix = common_prefix(thread.raw, raw, dialect)
-    later = set(_digests(thread.known[prefix:], dialect))
+    alike = bool(thread.tools) == bool(tools)
+    later = set(_digests(thread.known[prefix:] if alike else thread.given, dialect))
     return any(key in later for key in _digests(raw[prefix:], dialect))

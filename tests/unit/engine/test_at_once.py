@@ -6,8 +6,10 @@ import json
 import threading
 import time
 
+import pytest
+
 from agentrewind.core.budgets import Budget
-from agentrewind.core.records import NodeBegan, NodeEnded, RewindRejected, Rewound
+from agentrewind.core.records import NodeBegan, NodeEnded, RewindRejected, Rewound, Warned
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.dialects.openai_responses import OpenAIResponses
 from agentrewind.engine.session import Session
@@ -226,6 +228,27 @@ def test_an_answer_that_arrived_is_waited_for() -> None:
     rig.session.call(PATH, sub, rig.provider)
     rig.step()
     assert "still running: shell (conversation t1)" in rig.events(RewindRejected)[0].told
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_title_writer_that_is_given_the_task_is_another_conversation(first: bool) -> None:
+    """As opencode asks, at the same time as it begins: its list holds the message that the agent's list holds too."""
+    rig = Rig([say("A title"), shell(1)] if first else [shell(1), say("A title")])
+    asks = [{"role": "system", "content": "You write titles."}, {"role": "user", "content": "For this:"}]
+    title = {"model": "m", "messages": [*asks, {"role": "user", "content": "do it"}]}
+    if not first:
+        rig.step()
+    rig.session.call(PATH, title, rig.provider)
+    if first:
+        rig.step()
+    rig.provider.turns += [shell(2), commit("rec_000004"), say("done")]
+    for _ in range(2):
+        rig.step()
+    threads = {node.uid: node.began.thread for node in rig.session.tree.nodes.values() if node.is_llm}
+    assert sorted(threads.values()) == ["main"] * 4 + ["t1"]
+    (move,) = rig.events(Rewound)
+    assert (move.context, rig.world.files) == ("exact", {"a": "1"})
+    assert not rig.events(Warned)
 
 
 def test_what_writes_a_title_first_is_not_the_conversation_of_the_run() -> None:
