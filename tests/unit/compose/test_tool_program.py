@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -71,6 +72,27 @@ def test_a_socket_that_a_crash_left_is_no_obstacle(place: Path, answers: Answers
         os.close(fd)
     with ToolSocket(place / "tools", answers):
         assert ask(str(place / "tools"), "x", {})[1]
+
+
+def test_signals_are_left_to_the_thread_that_waits_for_them(place: Path):
+    """Whoever runs a child waits for its end by a signal, which must come to nobody else."""
+    masks: list[set[int]] = []
+
+    def answer(tool: str, arguments: object) -> Told:
+        masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        return Told("")
+
+    mine = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    socket_ = ToolSocket(place / "tools", answer)
+    with socket_:
+        ask(str(place / "tools"), "x", {})
+        ident = socket_._thread.native_id
+        blocked = next(
+            line for line in Path(f"/proc/self/task/{ident}/status").read_text().splitlines() if "SigBlk" in line
+        )
+    assert signal.SIGCHLD in masks[0]
+    assert int(blocked.split()[1], 16) >> (signal.SIGCHLD - 1) & 1
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == mine
 
 
 HOSTILE = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import threading
 from collections.abc import Callable
@@ -49,7 +50,12 @@ class ToolSocket:
         self._thread = threading.Thread(target=self._accept, name="agentrewind tools", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        # Signals are for the thread that is here: the one that is started, and those that it starts, inherit the mask.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self._thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return self
 
     def __exit__(self, *_: object) -> None:
