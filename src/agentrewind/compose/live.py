@@ -14,15 +14,14 @@ from agentrewind.compose.effects import ask_on_terminal, classifier, effects_of
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
 from agentrewind.compose.recording import attributed, checked_command, created, header, recorder, submitted
-from agentrewind.compose.runs import INTERRUPTED, settle
+from agentrewind.compose.runs import INTERRUPTED
 from agentrewind.compose.secret import redactor
-from agentrewind.compose.worlds import open_world
+from agentrewind.compose.sharing import world_of
 from agentrewind.core import effects as effect_modes
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentRewindError, UsageError
 from agentrewind.core.strategy import Decision, GoOn, Stop, Strategy
 from agentrewind.core.tree import RunTree
-from agentrewind.core.world import worker
 from agentrewind.engine.processes import RUN_MARK
 from agentrewind.engine.session import Session
 from agentrewind.integrations.clients import install
@@ -132,6 +131,7 @@ def session(
     trigger: str = "never",
     notice: str = "on",
     effects: effect_modes.Mode | None = None,
+    share: bool = False,
 ) -> Iterator[LiveRun]:
     """Record a run of the agent that runs inside the `with` block, and let it rewind.
 
@@ -154,6 +154,8 @@ def session(
         memory: which notes cross over at a rewind: `cumulative`, `latest` or `budget:TOKENS`.
         selector: who chooses its target: `agent`, `random[:SEED]`, `previous`, `best-progress` or `oracle:UID`.
         trigger: when to go back unasked: `never`, or some of `failures:N`, `loop`, `regression`, with commas.
+        share: let other runs use the workspace at the same time, which must say so too; a rewind of one leaves alone
+            what the others changed last.
         notice: of what to tell the agent, once: `on`, `off`, or numbers as in `loop=2,stall=40,errors=3`.
 
     Raises:
@@ -170,22 +172,23 @@ def session(
     classified = classifier(root)
     redact = redactor(os.environ, root)
     started = header(root, task, redact=redact, name=name, agent="python", strategy=strategy, memory=memory)
-    holder = worker(started.run_id)
-    with _alone(), closing(open_world(home, root, rules=rules, durability=durability, holder=holder)) as world:
-        settle(home, world, root)
-        with created(home, started, redact, durability) as log:
-            recorded = recorder(
-                log,
-                attributed(world, started.run_id),
-                plan,
-                max_rewinds=max_rewinds,
-                redact=redact,
-                rules=chosen,
-                effects=effects_of(classified, effects, ask_on_terminal, declared),
-            )
-            run = LiveRun(started.run_id, root, recorded, check, plan)
-            with run.recording():
-                yield run
+    with (
+        _alone(),
+        closing(world_of(home, root, started.run_id, share=share, durability=durability, rules=rules)) as world,
+        created(home, started, redact, durability) as log,
+    ):
+        recorded = recorder(
+            log,
+            attributed(world, started.run_id),
+            plan,
+            max_rewinds=max_rewinds,
+            redact=redact,
+            rules=chosen,
+            effects=effects_of(classified, effects, ask_on_terminal, declared),
+        )
+        run = LiveRun(started.run_id, root, recorded, check, plan)
+        with run.recording():
+            yield run
 
 
 def current() -> LiveRun | None:

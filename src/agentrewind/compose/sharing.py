@@ -28,6 +28,7 @@ from agentrewind.core.world import (
     worker,
 )
 from agentrewind.snapshots.attributed import looking
+from agentrewind.snapshots.rules import PathRules
 from agentrewind.snapshots.workspace import Durability, WorkspaceWorld
 
 PATIENCE_S = 120.0
@@ -53,11 +54,13 @@ class SharedWorld:
         *,
         durability: Durability = "process",
         progress: Progress | None = None,
+        rules: PathRules | None = None,
     ) -> None:
         """Raises: Busy: a run that doesn't share has the workspace. Others: as `open_world`."""
         self._home, self._workspace, self._run_id = home, workspace, run_id
         self._durability: Durability = durability
         self._progress = progress
+        self._rules = rules
         self._lock = threading.RLock()
         self._room = Room(home, workspace, worker(run_id))
         try:
@@ -78,6 +81,7 @@ class SharedWorld:
                 return open_world(
                     self._home,
                     self._workspace,
+                    rules=self._rules,
                     holder=worker(self._run_id),
                     durability=self._durability,
                     progress=self._progress,
@@ -158,8 +162,9 @@ def world_of(
     *,
     share: bool,
     durability: Durability,
-    progress: Progress | None,
-    say: Callable[[str], None],
+    progress: Progress | None = None,
+    say: Callable[[str], object] = lambda _: None,
+    rules: PathRules | None = None,
 ) -> WorkspaceWorld | SharedWorld:
     """The workspace of a new run, with whatever a crash had left half-done settled.
 
@@ -167,9 +172,16 @@ def world_of(
         Busy: another run has it; or, with `share`, one that doesn't share it.
     """
     if share:
-        return SharedWorld(home, workspace, run_id, durability=durability, progress=progress)
-    holder = worker(run_id)
-    world = open_world(home, workspace, holder=holder, durability=durability, progress=progress, run_id=run_id)
+        return SharedWorld(home, workspace, run_id, durability=durability, progress=progress, rules=rules)
+    world = open_world(
+        home,
+        workspace,
+        rules=rules,
+        holder=worker(run_id),
+        durability=durability,
+        progress=progress,
+        run_id=run_id,
+    )
     try:
         for line in settle(home, world, workspace):
             say(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,11 +13,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from openai import OpenAI
 
+import agentrewind
 from agentrewind.compose.home import Home
 from agentrewind.compose.sharing import SharedWorld
 from agentrewind.compose.worlds import open_world
 from agentrewind.core.errors import Busy
+from agentrewind.testing.scripted import Request, ScriptedModel, Step, call, say
+
+WRITE = {"type": "function", "function": {"name": "write", "parameters": {"type": "object", "properties": {}}}}
 
 
 class Place:
@@ -145,3 +151,47 @@ def test_a_run_that_is_killed_at_work_blocks_nobody_and_its_files_stay(place: Pl
         a.restore_own(start, "run a", people=False)
         assert place.names() == {"first.txt", "of-b"}
     open_world(place.home, place.root).close()
+
+
+# --- a program's own agent --------------------------------------------------------------------------------------------
+
+
+def test_a_session_in_a_program_shares_its_workspace_and_leaves_the_files_of_the_other_run(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTREWIND_HOME", str(place.home.root))
+
+    @agentrewind.tool
+    def write(name: str) -> None:
+        (place.root / name).write_text("mine\n")
+
+    def script(request: Request) -> Step:
+        if request.says("[agentrewind]"):
+            return say("Done.")
+        if not request.results:
+            return call("write", {"name": "wrong"})
+        return call("backtrack_commit", {"record_uid": "rec_000001", "memory_summary": "It was wrong."})
+
+    def works_meanwhile(request: Request) -> Step:
+        if request.results:  # nothing of the session is at work until it is answered
+            place.works(other, "others", "theirs\n")
+        return script(request)
+
+    with place.shared("other") as (other,), ScriptedModel(works_meanwhile) as model:
+        with pytest.raises(Busy, match="--share"), agentrewind.session(place.root):
+            pass
+        with (
+            agentrewind.session(place.root, share=True) as live,
+            OpenAI(base_url=model.base_url, api_key="k") as client,
+        ):
+            messages: list = [{"role": "user", "content": "Go"}]
+            while True:
+                found = client.chat.completions.create(model="m", messages=messages, tools=[WRITE]).choices[0].message
+                if not found.tool_calls:
+                    break
+                write(json.loads(found.tool_calls[0].function.arguments)["name"])
+                result = {"role": "tool", "tool_call_id": found.tool_calls[0].id, "content": "ok"}
+                messages += [found.model_dump(exclude_none=True), result]
+    assert place.names() == {"first.txt", "others"}
+    (move,) = agentrewind.open_run(live.id).tree.moves
+    assert [(gap.path, "other" in gap.why) for gap in move.kept] == [("others", True)]
