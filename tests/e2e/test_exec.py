@@ -247,6 +247,18 @@ def test_the_summary_looks_like_that_of_run_and_stands_on_standard_error(here: P
     assert "next:   `agentrewind log last`, `agentrewind undo last`" in done.stderr
 
 
+def last_line(home: Path) -> str:
+    """Of the only journal below a home."""
+    (journal,) = (home / "runs").glob("*/journal.jsonl")
+    return journal.read_text().splitlines()[-1]
+
+
+def test_the_workspace_is_compared_whole_at_the_end(here: Place):
+    with ScriptedModel(Nested(here.workspace)) as model:
+        assert here.exec(model.base_url, *LOOPS["httpx"]).returncode == 0
+    assert '"audits":1' in last_line(here.base / "home")
+
+
 def test_the_last_line_is_json_for_programs(here: Place):
     done = here.exec("http://127.0.0.1:9/v1", "printf", "no end of line", options=("--json",))
     assert done.returncode == 0

@@ -18,6 +18,7 @@ from agentrewind.integrations.sandbox import probe
 from agentrewind.journal.reader import read_run
 from agentrewind.testing.scripted import Request, ScriptedModel, Step, call, say
 from tests.e2e.test_cli_run import Place, place
+from tests.e2e.test_exec import last_line
 
 EARLY = (
     "(setsid nohup sh -c 'while :; do date >> early.log; sleep 0.1; done' >/dev/null 2>&1 & echo $! > early.pid);"
@@ -198,6 +199,7 @@ def test_a_declared_service_is_there_before_and_after_a_rewind_and_one_that_fail
     assert told_after(requests).startswith("7 bytes"), told_after(requests)
     assert "The service 'broken' did not come up" in done.stderr
     assert ended(here) == [], "it is no leftover of the agent"
+    assert '"audits":1' in last_line(here.home), "it is looked after like any other run"
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
 

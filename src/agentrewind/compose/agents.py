@@ -34,7 +34,7 @@ from agentrewind.engine.fresh import FreshSession
 from agentrewind.engine.processes import RUN_MARK, become_subreaper, end_all, marked
 from agentrewind.engine.reset import ResetSession
 from agentrewind.engine.reviewing import Reviewer
-from agentrewind.engine.services import Service, Serviced
+from agentrewind.engine.services import Service
 from agentrewind.engine.session import Session
 from agentrewind.integrations.clients import install
 from agentrewind.integrations.endpoints import checked_url
@@ -340,12 +340,11 @@ class _Driver:
         self._services = services_in(
             agent.settings.services, within, workspace, self._environ, lambda text: watched.append(Warned(text))
         )
-        own = attributed(world, log.run_dir.name)
         settings = agent.settings
         rules = in_force(agent.strategy, settings.rules.rules(), equal_failures=settings.equal_failures)
         self._session = recorder(
             watched,
-            Serviced(own, self._services) if settings.services else own,
+            attributed(world, log.run_dir.name),
             agent.strategy,
             max_rewinds=None if settings.strategy == "restart" else settings.max_rewinds,
             candidates=settings.candidates,
@@ -354,6 +353,7 @@ class _Driver:
             rules=rules if selector is None else replace(rules, selector=selector),
             kind=_SESSIONS[settings.mode],
             effects=effects_of(classifier(workspace, kept_from(within.sandbox)), settings.effects, ask_on_terminal),
+            services=self._services if settings.services else None,
         )
         if settings.strategy == "review":
             self._session.reviewer = Reviewer(guard_named(settings.guard, agent.environ), settings.task)

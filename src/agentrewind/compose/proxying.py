@@ -19,11 +19,11 @@ from agentrewind.compose.program import ProgramSession
 from agentrewind.compose.recording import (
     DIALECTS,
     Watched,
+    attend,
     attributed,
     checked_command,
     created,
     header,
-    people,
     submitted,
 )
 from agentrewind.compose.runs import INTERRUPTED, PROGRAM, Run
@@ -319,9 +319,10 @@ class _Recording:
 
         below = os.getpid() if self.settings.command else None
         watched = Watched(log, happened)
+        own = attributed(world, log.run_dir.name)
         session = ProgramSession(
             Priced(watched),
-            attributed(world, log.run_dir.name),
+            own,
             DIALECTS,
             budget=Budget(rewinds=self.settings.max_rewinds),
             offers_rewind=self.strategy.offers_rewind,
@@ -330,6 +331,5 @@ class _Recording:
             end_processes=Leftovers(callers, self.listening.port, lambda: log.tree, below),
             rules=self.settings.rules.rules(),
         )
-        session.people = people(watched)
-        session.effects = effects_of(self.effects, self.settings.effects, ask_on_terminal)
+        attend(session, watched, own, effects_of(self.effects, self.settings.effects, ask_on_terminal))
         return session

@@ -20,7 +20,7 @@ from agentrewind.core.errors import AgentRewindError, UsageError
 from agentrewind.core.records import Event, RunStarted
 from agentrewind.core.strategy import Decision, Stop, Strategy
 from agentrewind.core.tree import RunTree
-from agentrewind.core.world import World, worker
+from agentrewind.core.world import RunWorld, World, worker
 from agentrewind.dialects.anthropic_messages import AnthropicMessages
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.dialects.openai_responses import OpenAIResponses
@@ -29,6 +29,7 @@ from agentrewind.engine.commands import UNCONFINED, Commands
 from agentrewind.engine.effects import Effects
 from agentrewind.engine.logs import InFront
 from agentrewind.engine.people import People
+from agentrewind.engine.services import Serviced, Services
 from agentrewind.engine.session import Session
 from agentrewind.journal.requests import Requests
 from agentrewind.journal.writer import Durability, JournalWriter
@@ -99,7 +100,7 @@ def created(
 
 def recorder(
     log: Watched | JournalWriter,
-    world: World,
+    world: RunWorld,
     strategy: Strategy,
     *,
     max_rewinds: int | None,
@@ -109,11 +110,12 @@ def recorder(
     kind: type[Session] = Session,
     rules: RewindRules = RewindRules(),  # noqa: B008 (frozen)
     effects: Effects | None = None,
+    services: Services | None = None,
 ) -> Session:
-    """The interposer of one run."""
+    """The interposer of one run; `services` are stopped while files are brought back."""
     session = kind(
         Priced(log),
-        world,
+        Serviced(world, services) if services is not None else world,
         DIALECTS,
         budget=Budget(rewinds=max_rewinds, candidates=sys.maxsize if candidates is None else candidates),
         offers_rewind=strategy.offers_rewind,
@@ -122,12 +124,19 @@ def recorder(
         redact=redact,
         rules=rules,
     )
+    attend(session, log, world, effects)
+    return session
+
+
+def attend(session: Session, log: Watched | JournalWriter, world: World, effects: Effects | None) -> None:
+    """Give a session all who stand by it: the people who may ask for something, who looks whether all that changes is
+    told of (where one run has the workspace to itself), and who says what calls do.
+    """
     session.people = people(log)
-    if isinstance(world, Attributed) and not world.shared:
+    if isinstance(world, Attributed):
         session.auditor = Auditor(world.audit, session.lock)
     if effects is not None:
         session.effects, session.spared = effects, effects.pids
-    return session
 
 
 def attributed(world: WorkspaceWorld | SharedWorld, run_id: str) -> Attributed | SharedWorld:

@@ -242,3 +242,7 @@ class TellsApart(KeepsOthers, Protocol):
         """Whether nothing has changed since the last snapshot, as far as that is told without a look. False: who wants
         to know must look.
         """
+
+
+class RunWorld(World, TellsApart, Protocol):
+    """The world of a run, in its hands."""

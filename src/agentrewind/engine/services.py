@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from agentrewind.core.world import RestoreReport, SnapshotId, World
+from agentrewind.core.world import RestoreReport, RunWorld, SnapshotId
 from agentrewind.core.wrapping import Wrapping
 from agentrewind.engine.commands import Commands, command_environ
 from agentrewind.engine.processes import Process, descendants, end_all
@@ -164,12 +164,32 @@ class Services:
                 self.start()
 
 
-class Serviced(Wrapping[World]):
+class Serviced(Wrapping[RunWorld]):
     """A world with services in it: as the world, and a restore has them stopped."""
 
-    def __init__(self, world: World, services: Services) -> None:
+    def __init__(self, world: RunWorld, services: Services) -> None:
         super().__init__(world)
         self._services = services
+
+    @property
+    def shared(self) -> bool:
+        """See `TellsApart`."""
+        return self._world.shared
+
+    def at_work(self, working: bool) -> None:
+        """See `TellsApart`."""
+        self._world.at_work(working)
+
+    def quiet(self) -> bool:
+        """See `TellsApart`."""
+        return self._world.quiet()
+
+    def restore_own(
+        self, snapshot: SnapshotId, mine: str, *, people: bool, until: SnapshotId | None = None
+    ) -> RestoreReport:
+        """See `KeepsOthers`."""
+        with self._services.stopped():
+            return self._world.restore_own(snapshot, mine, people=people, until=until)
 
     def restore(self, snapshot: SnapshotId, *, dry_run: bool = False, accept_incomplete: bool = False) -> RestoreReport:
         """See `World`."""

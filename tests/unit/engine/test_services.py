@@ -11,9 +11,25 @@ from pathlib import Path
 import pytest
 
 from agentrewind.core.errors import SnapshotNotFound
+from agentrewind.core.world import TellsApart
 from agentrewind.engine.commands import UNCONFINED
 from agentrewind.engine.services import Beside, Service, Serviced, Services
 from tests.unit.engine.worlds import MemoryWorld
+
+
+class OwnWorld(MemoryWorld):
+    """In the hands of one run."""
+
+    shared = False
+
+    def at_work(self, working):
+        pass
+
+    def quiet(self):
+        return False
+
+    def restore_own(self, snapshot, mine, *, people, until=None):
+        raise AssertionError
 
 
 def alive(path: Path) -> bool:
@@ -68,7 +84,7 @@ def test_it_is_stopped_with_all_that_it_started(make, tmp_path):
 def test_a_restore_has_it_stopped_and_started_again_even_where_it_fails(make, tmp_path):
     seen: list[bool] = []
 
-    class World(MemoryWorld):
+    class World(OwnWorld):
         def restore(self, snapshot, **options):
             seen.append(alive(tmp_path / "web.pid"))
             for name in ("web.pid", "up"):
@@ -89,8 +105,31 @@ def test_a_restore_has_it_stopped_and_started_again_even_where_it_fails(make, tm
     assert alive(tmp_path / "web.pid")
 
 
+def test_a_rewind_that_leaves_others_alone_has_it_stopped_too_and_the_run_still_says_when_it_works(make, tmp_path):
+    seen: list[object] = []
+
+    class World(OwnWorld):
+        def at_work(self, working):
+            seen.append(working)
+
+        def restore_own(self, snapshot, mine, *, people, until=None):
+            seen.append((mine, people, until, alive(tmp_path / "web.pid")))
+            for name in ("web.pid", "up"):
+                (tmp_path / name).unlink()
+            return super().restore(snapshot)
+
+    services = make(WEB)
+    services.start()
+    serviced = Serviced(World({"a": "1"}), services)
+    assert isinstance(serviced, TellsApart)
+    serviced.at_work(working=True)
+    serviced.restore_own(serviced.snapshot().id, "run me", people=True)
+    assert seen == [True, ("run me", True, None, False)]
+    assert alive(tmp_path / "web.pid")
+
+
 def test_a_dry_run_stops_nothing(make, tmp_path):
-    world = MemoryWorld({"a": "1"})
+    world = OwnWorld({"a": "1"})
     services = make(WEB)
     services.start()
     first = (tmp_path / "web.pid").read_text()
