@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from agentrewind.core.errors import UsageError
@@ -20,11 +20,12 @@ from agentrewind.learn.scores import Cell, Score, score
 from agentrewind.learn.solvers.policies import Solver, noisy, random_moves
 from agentrewind.learn.suites import Suite, suite
 from agentrewind.learn.trial import Output, Trial
-from agentrewind.learn.worlds import Style
+from agentrewind.learn.workers import Workers, in_this_process
+from agentrewind.learn.worlds import Style, World
 
 KEY = "OPENAI_API_KEY"
 Told = Callable[[int, int], None]
-Kept = Callable[[Trial, Score], None]
+Kept = Callable[[World, Trial, Score], None]
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def _untold(done: int, of: int) -> None:
     """Nobody wants to know."""
 
 
-def _unkept(found: Trial, scored: Score) -> None:
+def unkept(world: World, found: Trial, scored: Score) -> None:
     """The scores are enough."""
 
 
@@ -90,8 +91,16 @@ def parts(plan: Plan) -> list[Part]:
     return [Part(plan, Cell(*names), seed) for names in cells for seed in plan.seeds]
 
 
-def evaluate(plan: Plan, *, jobs: int = 1, told: Told = _untold) -> list[Score]:
-    """Play all of a plan. The scores come in the order of `parts`, whatever `jobs` is.
+def evaluate(
+    plan: Plan, *, workers: Workers = in_this_process, told: Told = _untold, keep: Kept = unkept
+) -> list[Score]:
+    """Play all of a plan. The scores come in the order of `parts`, whoever plays.
+
+    Args:
+        plan: what to play.
+        workers: who plays; a model is asked from this process all the same, many trials at once.
+        told: after each part.
+        keep: is given every archive, in the process that played it.
 
     Raises:
         UsageError: the plan can't be; nothing was played.
@@ -100,23 +109,14 @@ def evaluate(plan: Plan, *, jobs: int = 1, told: Told = _untold) -> list[Score]:
     plan.check()
     work = parts(plan)
     found: list[Score] = []
-    with _mapped(jobs if all(map(_is_program, plan.policies)) else 1) as mapped:
-        for number, scores in enumerate(mapped(played, work), 1):
+    with (workers if all(map(_is_program, plan.policies)) else in_this_process)() as each:
+        for number, scores in enumerate(each(partial(played, keep=keep), work), 1):
             found += scores
             told(number, len(work))
     return found
 
 
-@contextmanager
-def _mapped(jobs: int) -> Iterator[Callable[..., Iterator[list[Score]]]]:
-    if jobs <= 1:
-        yield map
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        yield pool.map
-
-
-def played(part: Part, keep: Kept = _unkept) -> list[Score]:
+def played(part: Part, keep: Kept = unkept) -> list[Score]:
     """The scores of one part; `keep` is given each archive too."""
     cell, plan = part.cell, part.plan
     chosen = suite(cell.environment, plan.instances, plan.split, plan.alfworld)
@@ -128,7 +128,7 @@ def played(part: Part, keep: Kept = _unkept) -> list[Score]:
     found = []
     for world, played_ in zip(worlds, trials, strict=True):
         found.append(score(played_, cell, part.seed, world.environment.reference_length))
-        keep(played_, found[-1])
+        keep(world, played_, found[-1])
     return found
 
 

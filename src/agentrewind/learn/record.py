@@ -173,13 +173,12 @@ class _Recorder:
         self._state = state
 
 
-def replayed(run: Contents, environment: Environment[Any, Any], action: Any = tuple) -> str:
+def replayed(run: Contents, environment: Environment[Any, Any]) -> str:
     """Carry out the actions on the current path of a run again, from the initial state.
 
     Args:
         run: a recorded trial.
         environment: of the same instance.
-        action: how an action is made of its plain form.
 
     Returns:
         The fingerprint of the final state.
@@ -191,7 +190,8 @@ def replayed(run: Contents, environment: Environment[Any, Any], action: Any = tu
     for node in run.tree.path():
         if node.began.tool is None or node.ended is None or node.ended.output is None:
             continue
-        done = environment.step(action(node.began.tool.arguments["action"]))
+        plain = node.began.tool.arguments["action"]
+        done = environment.step(plain if isinstance(plain, str) else tuple(plain))
         seen = {"observation": done.observation, "reward": done.reward}
         if run.get(node.ended.output) != seen:
             raise ReplayDiverged(f"{node.uid} gave another observation than was recorded; the replay stops there.")

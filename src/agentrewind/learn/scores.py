@@ -126,20 +126,50 @@ def gain(scores: Iterable[Score], cell: Cell, over: str) -> tuple[float, float] 
     return statistics.fmean(differences), _deviation(differences)
 
 
+def kind_of(environment: str) -> str:
+    """`sokoban` of `sokoban:7:3`."""
+    return environment.partition(":")[0]
+
+
+def difficulty_of(environment: str) -> tuple[int, ...]:
+    """The numbers in its name: size, and mines or boxes."""
+    return tuple(int(part) for part in environment.split(":")[1:] if part.isdigit())
+
+
+def attempts_of(protocol: str) -> int:
+    """How many a protocol allows with ways back; 0 for P@1, which has none."""
+    kind, _, attempts = protocol.upper().partition("@")
+    return int(attempts) if kind == "T" else 0
+
+
+def base_of(protocol: str) -> str | None:
+    """What a gain is over: `Δ_pro` of T@1 over P@1, `Δ_ref` of T@3 over T@1; None for P@1."""
+    attempts = attempts_of(protocol)
+    return None if not attempts else "P@1" if attempts == 1 else "T@1"
+
+
 def across(scores: Iterable[Score]) -> list[Summary]:
-    """The mean over environments, each of equal weight, by method, policy and protocol (paper, equation 13)."""
+    """The mean over environments, each of equal weight, by method, policy and protocol (paper, equation 13).
+
+    Sizes of one environment share its weight.
+    """
     groups = _grouped(scores, lambda item: (item.method, item.policy, item.protocol))
     found = []
     for (method, policy, protocol), group in groups.items():
-        by_seed = [
-            statistics.fmean(_share(part) for part in _grouped(seed, lambda item: item.environment).values())
-            for seed in _grouped(group, lambda item: item.seed).values()
-        ]
+        by_seed = [_equally(seed) for seed in _grouped(group, lambda item: item.seed).values()]
         whole = _summary(Cell("equal weight", method, policy, protocol), group)
         found.append(replace(whole, success=statistics.fmean(by_seed), deviation=_deviation(by_seed)))
     return found
 
 
+def _equally(scores: Iterable[Score]) -> float:
+    kinds: dict[str, list[float]] = {}
+    for environment, found in _grouped(scores, lambda item: item.environment).items():
+        kinds.setdefault(kind_of(environment), []).append(_share(found))
+    return statistics.fmean(map(statistics.fmean, kinds.values()))
+
+
+LENGTHS = ("short", "medium", "long", "no reference")
 BOUNDS = {"alfworld": (4, 7)}
 """Short and medium end here (paper, appendix C.2); other environments are parted by thirds."""
 
@@ -150,16 +180,16 @@ def by_length(scores: Iterable[Score]) -> dict[str, list[Score]]:
     references = {item.task: item.reference for item in found}
     lengths = sorted(length for length in references.values() if length is not None)
     if not lengths:
-        return {"no reference": found}
+        return {LENGTHS[3]: found}
     thirds = lengths[(len(lengths) - 1) // 3], lengths[2 * (len(lengths) - 1) // 3]
-    short, long = BOUNDS.get(found[0].environment.partition(":")[0], thirds)
+    short, long = BOUNDS.get(kind_of(found[0].environment), thirds)
 
     def third(item: Score) -> str:
         if item.reference is None:
-            return "no reference"
+            return LENGTHS[3]
         if item.reference <= short:
-            return f"short (up to {short})"
-        return f"medium (to {long})" if item.reference <= long else f"long (over {long})"
+            return f"{LENGTHS[0]} (up to {short})"
+        return f"{LENGTHS[1]} (to {long})" if item.reference <= long else f"{LENGTHS[2]} (over {long})"
 
     return _grouped(found, third)
 

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
+from agentrewind.core.environment import ReplayDiverged
 from agentrewind.core.errors import ProviderError, UsageError
 from agentrewind.environments.draws import Draws
+from agentrewind.learn.archives import Archives
 from agentrewind.learn.contexts import View
 from agentrewind.learn.evaluation import Plan, evaluate
-from agentrewind.learn.scores import Cell, Score, across, by_length, gain, summaries
+from agentrewind.learn.plots import figures
+from agentrewind.learn.scores import Cell, Score, across, base_of, by_length, difficulty_of, gain, summaries
 from agentrewind.learn.solvers.minesweeper import Safest
+from agentrewind.learn.trial import Trial
+from agentrewind.learn.workers import processes
+from agentrewind.learn.worlds import World
 
 
 def scored(
@@ -52,6 +60,16 @@ def test_environments_have_equal_weight_whatever_their_number_of_instances() -> 
     assert across(mixed)[0].success == pytest.approx((1 + 0.25) / 2)
 
 
+def test_sizes_of_one_environment_share_its_weight() -> None:
+    sizes = [*scored("a:1", "P@1", 0, True), *scored("a:2", "P@1", 0, False), *scored("b", "P@1", 0, True)]
+    assert across(sizes)[0].success == pytest.approx((0.5 + 1) / 2)
+    assert [difficulty_of(name) for name in ("a", "a:6:3", "alfworld:train")] == [(), (6, 3), ()]
+
+
+def test_the_gain_of_one_attempt_is_over_none_and_that_of_more_over_one() -> None:
+    assert [base_of(name) for name in ("P@1", "T@1", "T@2", "T@4")] == [None, "P@1", "T@1", "T@1"]
+
+
 def test_lengths_fall_into_thirds_and_unknown_ones_stand_apart() -> None:
     found = by_length(scored("a", "P@1", 0, *([True] * 7), lengths=(1, 2, 3, 4, 5, 6, None)))
     assert {name: len(group) for name, group in found.items()} == {
@@ -64,14 +82,17 @@ def test_lengths_fall_into_thirds_and_unknown_ones_stand_apart() -> None:
 
 def test_the_same_scores_come_out_whatever_the_number_of_processes() -> None:
     plan = Plan(("minesweeper:5:4", "sokoban:6:2"), policies=("noisy:0.5",), seeds=(0, 1), instances=6, style="compact")
-    assert evaluate(plan) == evaluate(plan, jobs=2)
+    assert evaluate(plan) == evaluate(plan, workers=processes(2))
 
 
 def test_ways_back_help_on_sokoban_and_do_no_harm_on_minesweeper() -> None:
     plan = Plan(
         ("minesweeper:5:5", "sokoban:7:3"), policies=("noisy:0.7",), seeds=(0, 1, 2), instances=25, style="compact"
     )
-    found = {(item.cell.environment, item.cell.protocol): item.success for item in summaries(evaluate(plan, jobs=2))}
+    found = {
+        (item.cell.environment, item.cell.protocol): item.success
+        for item in summaries(evaluate(plan, workers=processes(2)))
+    }
     for name in plan.environments:
         assert found[name, "T@3"] > found[name, "T@1"] >= found[name, "P@1"]
     assert found["sokoban:7:3", "T@1"] > found["sokoban:7:3", "P@1"]
@@ -155,6 +176,47 @@ def test_an_endpoint_that_refuses_is_an_error_that_names_it(model: Any) -> None:
         evaluate(plan)
 
 
+def agentrewind(*words: str, home: Any = None) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "AGENTREWIND_HOME": str(home)} if home else dict(os.environ)
+    words = (sys.executable, "-m", "agentrewind", *words)
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=environ)
+
+
+def test_archives_are_runs_in_a_home_of_their_own_and_each_was_played_again(tmp_path: Any) -> None:
+    words = ("eval", "--env", "sokoban:6:2,minesweeper:5:4", "--policy", "noisy:0.7", "--protocol", "T@3")
+    asked = (*words, "--instances", "4", "--seeds", "0", "--archives")
+    refused = agentrewind(*asked)
+    assert (refused.returncode, "--out" in refused.stderr) == (2, True)
+    assert agentrewind(*asked, "--jobs", "2", "--out", str(tmp_path / "out")).returncode == 0
+    listed = json.loads(agentrewind("runs", "--json", home=tmp_path / "out").stdout)
+    assert len(listed) == 8
+    for command in ("log", "candidates", "check", "cost"):
+        assert agentrewind(command, listed[0]["run"], home=tmp_path / "out").returncode == 0
+
+
+def test_an_archive_that_leads_elsewhere_is_found_out(tmp_path: Any) -> None:
+    def spoiled(world: World, found: Trial, score: Score) -> None:
+        Archives(tmp_path)(world, replace(found, final="another"), score)
+
+    plan = Plan(("sokoban:6:2",), policies=("perfect",), protocols=("P@1",), seeds=(0,), instances=1)
+    with pytest.raises(ReplayDiverged, match="another state"):
+        evaluate(plan, keep=spoiled)
+
+
+def test_what_can_be_drawn_of_an_evaluation_is_drawn() -> None:
+    pytest.importorskip("matplotlib", reason="the extra `bench` isn't installed")
+    plan = Plan(
+        ("sokoban:6:1", "sokoban:6:2", "minesweeper:5:4"),
+        policies=("noisy:0.6",), protocols=("P@1", "T@1", "T@2"), seeds=(0, 1), instances=6,
+    )  # fmt: skip
+    scores = evaluate(plan)
+    assert set(figures(scores)) == {"success", "by_length", "by_difficulty", "by_attempts", "exploration"}
+    for figure in figures(scores).values():
+        assert all(axes.get_title() and axes.has_data() for axes in figure.axes)
+    one = [item for item in scores if item.environment == "sokoban:6:1" and item.protocol == "P@1"]
+    assert set(figures(one)) == {"success", "by_length", "exploration"}
+
+
 def test_the_command_prints_a_table_keeps_every_trial_and_refuses_to_mix_two_evaluations(tmp_path: Any) -> None:
     words = [
         sys.executable,
@@ -174,6 +236,9 @@ def test_the_command_prints_a_table_keeps_every_trial_and_refuses_to_mix_two_eva
     assert len(trials) == 2 * 3 * 2 * 5
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert len(summary["cells"]) == 6
+    assert "No plots" in done.stderr or {"success.png", "by_length.png", "by_attempts.png"} <= {
+        item.name for item in (tmp_path / "out").iterdir()
+    }
     again = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (again.returncode, again.stdout) == (2, "")
     assert "isn't empty" in again.stderr
