@@ -33,6 +33,7 @@ COMMANDS = {
     "export": "Write a run out: records, a bundle, trajectories, spans.",
     "import": "Take in a run from a bundle or a trajectory.",
     "eval": "Play environments with a policy, with and without ways back.",
+    "tasks": "List, check and write the tasks of the benchmark.",
     "snap": "Save and restore any directory by hand, without an agent.",
     "store": "Look after the snapshots: what they take, whether they are sound, what may go.",
     "paths": "Show what of a directory is saved, and how.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from agentrewind.core.errors import BadTask, UsageError
@@ -20,10 +21,11 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def build(task: Task, target: Path) -> None:
+def build(task: Task, target: Path, *, surroundings: Mapping[str, str] | None = None) -> None:
     """Make the first state of the task in `target`, which is empty or doesn't exist.
 
-    The builder is a program of the task's author and runs as the user, as a Makefile would.
+    The builder is a program of the task's author and runs as the user, as a Makefile would. `surroundings` are
+    variables that it runs with; they must not matter.
 
     Raises:
         UsageError: `target` isn't empty, or the task can't be run on this machine; nothing was touched.
@@ -34,10 +36,11 @@ def build(task: Task, target: Path) -> None:
     if target.exists() and any(target.iterdir()):
         raise UsageError(f"{target} isn't empty: a task is built into a directory of its own.")
     target.mkdir(parents=True, exist_ok=True)
+    variables = {**environ(), **(surroundings or {})}
     words = [python(), "-I", "-B", "-c", _RUN, str(KIT), str(task.setup), str(target)]
     try:
         done = subprocess.run(
-            words, env=environ(), cwd=target, umask=0o022, capture_output=True, text=True, errors="replace",
+            words, env=variables, cwd=target, umask=0o022, capture_output=True, text=True, errors="replace",
             stdin=subprocess.DEVNULL, timeout=_BUILD_S, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -12,12 +12,12 @@ from agentrewind.core.errors import UsageError
 from agentrewind.core.records import Judged, RecordUid
 from agentrewind.engine.commands import CommandResult
 from agentrewind.tasks.building import KIT
-from agentrewind.tasks.driver import MARK
+from agentrewind.tasks.kit.driver import MARK
 from agentrewind.tasks.rooms import Rooms, python, unconfined
 from agentrewind.tasks.task import Criterion, Task
 from agentrewind.tasks.verdicts import Verdict, Verdicts
 
-DRIVER = Path(__file__).parent / "driver.py"
+DRIVER = KIT / "driver.py"
 _STARTING_S = 60.0
 """How much longer than all checks together the process that runs them may take."""
 
@@ -42,7 +42,7 @@ class Evaluator:
             raise UsageError(f"{self.task.id} can't be judged here: {self.task.skipped}.")
         task, tests = self.task, self.task.tests.resolve()
         ids = [item.id for item in task.checklist]
-        with self.rooms(workspace, at=task.workdir, read_only=True, readable=(tests, KIT, DRIVER)) as room:
+        with self.rooms(workspace, at=task.workdir, read_only=True, readable=(tests, KIT)) as room:
             words = [python(), "-I", "-B", DRIVER, KIT, tests, room.at, task.check_timeout_s, *ids]
             result = room.run(shlex.join(map(str, words)), len(ids) * task.check_timeout_s + _STARTING_S)
         found, why = _found(result)

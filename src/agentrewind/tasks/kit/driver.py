@@ -1,21 +1,22 @@
 """Runs the checks of a task inside of the sandbox: the standard library alone, a process for each check.
 
-    driver.py KIT TESTS WORKSPACE SECONDS ID...
-
-The last line that it prints is a JSON object: per criterion [outcome, detail]. Nothing that a check or what it starts
-prints gets there.
+driver.py KIT TESTS WORKSPACE SECONDS ID...     the last line that it prints is a JSON object: per criterion
+                                                [outcome, detail]; what a check prints doesn't get there
+driver.py --reward WORKSPACE DIRECTORY          for other runners: beside the checks, it writes reward.json there
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import json
 import os
 import select
 import signal
 import sys
 import time
+import tomllib
 import traceback
 from collections.abc import Callable
 from types import ModuleType
@@ -23,24 +24,52 @@ from typing import Any
 
 MARK = "agentrewind-verdicts "
 DETAIL_LIMIT = 2000
+ALONE_S = 60.0
+"""How long a check may take where nobody says."""
 _KILLED = "the check was killed by signal {}"
 
 
-def main(kit: str, tests: str, workspace: str, seconds: float, names: list[str]) -> None:
+def main(arguments: list[str]) -> None:
+    if arguments[0] == "--reward":
+        reward(*arguments[1:])
+        return
+    kit, tests, workspace, seconds, *names = arguments
     out = os.dup(1)
+    verdicts = judged(kit, tests, workspace, float(seconds), names)
+    os.write(out, f"\n{MARK}{json.dumps(verdicts)}\n".encode())
+
+
+def reward(workspace: str, directory: str) -> None:
+    """Judge by the checks beside this file; 1 where all hold, and the share of the longest prefix that does."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "checklist.toml"), "rb") as file:
+        names = [str(item["id"]) for item in tomllib.load(file)["criterion"]]
+    verdicts = judged(here, here, workspace, ALONE_S, names)
+    held = [verdicts[name][0] == "satisfied" for name in names]
+    prefix = [*held, False].index(False)
+    os.makedirs(directory, exist_ok=True)
+    for name, value in (
+        ("reward.json", {"reward": int(all(held)), "progress": prefix / len(held)}),
+        ("verdicts.json", verdicts),
+    ):
+        with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1)
+
+
+def judged(kit: str, tests: str, workspace: str, seconds: float, names: list[str]) -> dict[str, list[str]]:
+    """Per criterion [outcome, detail]. From now on nothing that this process prints is seen."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for fd in (1, 2):
         os.dup2(nowhere, fd)
     sys.path[:0] = [kit, tests]
-    verdicts = {name: _apart(functools.partial(_judge, name, tests, workspace), seconds) for name in names}
-    os.write(out, f"\n{MARK}{json.dumps(verdicts)}\n".encode())
+    checking = importlib.import_module("checking")  # once for all checks; theirs are imported apart
+    return {name: _apart(functools.partial(_judge, checking, name, tests, workspace), seconds) for name in names}
 
 
-def _judge(name: str, tests: str, workspace: str) -> list[str]:
+def _judge(checking: Any, name: str, tests: str, workspace: str) -> list[str]:
     """Runs in the child."""
-    checking: Any = __import__("checking")
     try:
-        check = _check(__import__("checks"), name)
+        check = _check(importlib.import_module("checks"), name)
         app = checking.App(workspace, os.path.join(tests, "expected.json"))
         check(app)
     except checking.Unsatisfied as unmet:
@@ -97,4 +126,4 @@ def _answer(fd: int, deadline: float) -> bytes | None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5:])
+    main(sys.argv[1:])
