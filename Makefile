@@ -7,7 +7,7 @@ LANES  ?= $(HOME)/.cache/agentrewind/lanes
 PIP    := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help alfworld demo test test-atif test-mini test-slow fidelity storm soak proxy-kills lint wheel-test bench clean
+.PHONY: help alfworld demo test test-atif test-mini test-slow fidelity storm soak proxy-kills tasks lint wheel-test bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,9 @@ soak: $(VENV)/dev ## 2,000 calls and 200 rewinds through the proxy: memory, jour
 
 proxy-kills: $(VENV)/dev ## The proxy of a run with rewinds killed at random instants, and the run resumed to its end
 	AGENTREWIND_PROXY_KILLS=$${AGENTREWIND_PROXY_KILLS:-10} $(BIN)/python -m pytest -s -m slow --timeout 36000 tests/e2e/test_proxy_kills.py
+
+tasks: $(VENV)/dev ## Every gate and screen of every benchmark task
+	$(BIN)/agentrewind tasks check --all
 
 alfworld: $(VENV)/dev ## The native reader of ALFWorld's games beside the official engine (ALFWORLD_DATA, ALFWORLD_ENGINE)
 	$(BIN)/python benchmarks/native_alfworld.py
