@@ -7,7 +7,7 @@ LANES  ?= $(HOME)/.cache/agentrewind/lanes
 PIP    := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help alfworld demo test test-atif test-mini test-slow fidelity storm soak proxy-kills tasks lint wheel-test bench clean
+.PHONY: $(shell sed -nE 's/^([a-z-]+):.*\#\#.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,10 @@ lint: $(VENV)/dev ## Types, style, and the direction of imports
 
 test: lint ## Everything but the heavy harnesses, in under ten minutes on two cores
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not mini and not slow"
+
+test-browser: $(VENV)/dev ## The page in a real browser (needs Chromium; downloads 50 MB once)
+	$(BIN)/python $(PIP) $$($(PYTHON) .ci/dev_requirements.py browser)
+	$(BIN)/python -m pytest -s tests/browser
 
 test-slow: $(VENV)/dev ## The long rings: crash storms, long property runs
 	$(BIN)/python -m pytest -m "slow and not mini"

@@ -9,25 +9,11 @@ from rich.text import Text
 
 from agentrewind.cli.text import one_line, path_name, plural, printable
 from agentrewind.compose.differences import FileDifference, MessageDifference
-from agentrewind.core.codec import Json
 from agentrewind.core.edits import Message
 
 _WORDS = {"A": "added", "M": "changed", "D": "deleted", "T": "type changed", "P": "attributes changed"}
 _HINTS = {"binary": "binary", "large": "too large to compare line by line", "private": "private: never shown"}
 _STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
-
-
-def files_facts(files: Sequence[FileDifference]) -> Json:
-    return [
-        {
-            "status": item.status,
-            "path": item.path,
-            "what": item.what,
-            "notes": list(item.notes),
-            "diff": list(item.lines),
-        }
-        for item in files
-    ]
 
 
 def show_files(files: Sequence[FileDifference], total: int, console: Console) -> None:

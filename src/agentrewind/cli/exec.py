@@ -12,6 +12,7 @@ from agentrewind.cli.child import describe, run_child
 from agentrewind.cli.following import Follower, summary
 from agentrewind.cli.proxied import beginning, proxied_options
 from agentrewind.cli.screen import ProgressLine, err, progress
+from agentrewind.cli.viewing import viewing
 from agentrewind.compose.agents import Watcher
 from agentrewind.compose.runs import open_run
 from agentrewind.core.errors import UsageError
@@ -25,7 +26,7 @@ from agentrewind.ui.facts import run_facts
 @proxied_options
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
-def command(ctx: click.Context, /, words: tuple[str, ...], as_object: bool, **_: object) -> None:
+def command(ctx: click.Context, /, words: tuple[str, ...], as_object: bool, view: bool, **_: object) -> None:
     """Run an agent program, in any language, with every step of it recoverable.
 
     COMMAND is started as it is, in this terminal, with variables that lead its model calls through a proxy of ours:
@@ -37,9 +38,9 @@ def command(ctx: click.Context, /, words: tuple[str, ...], as_object: bool, **_:
     """
     if shutil.which(words[0]) is None:
         raise UsageError(f"There is no command {words[0]!r}.")
-    with progress("looking at the workspace") as line:
+    with viewing(wanted=view) as link, progress("looking at the workspace") as line:
         until_started = _UntilStarted(line)
-        follower = Follower(line)
+        follower = Follower(line, link=link)
         told = follower.watcher()
         watcher = Watcher(told.began, say=told.say, progress=until_started)
         try:

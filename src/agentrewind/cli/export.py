@@ -14,6 +14,7 @@ from agentrewind.cli.text import as_json, path_name, plural, printable
 from agentrewind.compose.bundles import Bundled, export_bundle
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import named
+from agentrewind.compose.runs import Run
 from agentrewind.compose.secret import redactor
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import UsageError
@@ -23,8 +24,9 @@ from agentrewind.integrations.formats.mini_trajectory import export_mini
 from agentrewind.integrations.formats.spans import export_spans
 from agentrewind.journal.export import export_records
 from agentrewind.journal.reader import RunLog, read_run
+from agentrewind.ui.standalone import export_html
 
-KINDS = ("records", "bundle", "atif", "mini", "otlp")
+KINDS = ("records", "bundle", "html", "atif", "mini", "otlp")
 SHOWN = 5
 
 
@@ -32,6 +34,7 @@ SHOWN = 5
 @run_argument
 @click.option("--records", metavar="DIR", help="One JSON line a step, with its messages in full; one file a branch.")
 @click.option("--bundle", metavar="FILE", help="All of it, snapshots too, for `agentrewind import` elsewhere.")
+@click.option("--html", metavar="FILE", help="A page that shows it in any browser, with nothing else needed.")
 @click.option("--atif", metavar="DIR", help="Trajectories in ATIF v1.8 (Harbor), one file a branch.")
 @click.option("--mini", metavar="FILE", help="The path on which it stands, as a trajectory of mini-SWE-agent (1.1).")
 @click.option("--otlp", metavar="URL", help="Send it as OpenTelemetry spans, to e.g. http://localhost:4318/v1/traces.")
@@ -47,7 +50,9 @@ def command(ref: str, as_object: bool, **options: Any) -> None:
     """
     wanted = {kind: where for kind in KINDS if (where := options[kind]) is not None}
     if not wanted:
-        raise UsageError("Say what to write: --records DIR, --bundle FILE, --atif DIR, --mini FILE or --otlp URL.")
+        raise UsageError(
+            "Say what to write: --records DIR, --bundle FILE, --html FILE, --atif DIR, --mini FILE or --otlp URL."
+        )
     redact, with_secrets = bool(options["redact"]), bool(options["with_secrets"])
     if redact and with_secrets:
         raise UsageError("--redact and --with-secrets say the opposite of one another; choose one.")
@@ -100,6 +105,8 @@ class _Export:
                 return f"Wrote the trajectory {printable(str(to))}.", {"file": str(to)}
             case "bundle":
                 return self._bundle(where)
+            case "html":
+                return self._page(where)
         count = export_spans(self.shown, where, content=self.content)
         return f"Sent {plural(count, 'span')} to {printable(where)}.", {"url": where, "spans": count}
 
@@ -111,6 +118,14 @@ class _Export:
         count = plural(len(files), "branch", "branches")
         run = self.log.run_dir.name
         return f"Wrote {count} of {run} to {printable(str(to))}.", {"directory": str(to), "files": files}
+
+    def _page(self, where: str) -> tuple[str, Json]:
+        to = named(where, "page")
+        run = Run(self.home, self.log.run_dir.name)
+        done = export_html(run.redacted(self.hide) if self.redact else run, to, force=self.force)
+        missing = f" {plural(done.left_out, 'step')} didn't fit." if done.left_out else ""
+        facts = {"file": str(to), "steps": done.steps, "differences": done.differences, "left_out": done.left_out}
+        return f"Wrote {plural(done.steps, 'step')} to the page {printable(str(to))}.{missing}", facts
 
     def _bundle(self, where: str) -> tuple[str, Json]:
         to = named(where, "bundle")

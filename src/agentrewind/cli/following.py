@@ -14,6 +14,7 @@ from agentrewind.cli.screen import Glyphs, ProgressLine, err, glyphs, out, progr
 from agentrewind.cli.signals import ending_in_order
 from agentrewind.cli.summary import goes_on, going_on, headline, totals
 from agentrewind.cli.text import as_json, duration, listed, one_line, path_name, plural, printable
+from agentrewind.cli.viewing import Link, viewing
 from agentrewind.compose.agents import Finished, Watcher
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.records import (
@@ -40,6 +41,8 @@ class Follower:
     progress: ProgressLine
     console: Console = field(default_factory=err)
     run_id: str = ""
+    link: Link | None = None
+    """Where the page of the run is, if there is one."""
 
     def watcher(self) -> Watcher:
         return Watcher(self._began, self._happened, self._say, self.progress)
@@ -56,6 +59,8 @@ class Follower:
     def _began(self, run_id: str) -> None:
         self.run_id = run_id
         self._print(Text(f"run {run_id}", style="bold"), whole=True)
+        if self.link is not None:
+            self._print(Text(f"page {self.link(run_id)}"), whole=True)
 
     def _say(self, line: str) -> None:
         if not line.startswith("$ "):  # commands are steps, which are shown when they have ended
@@ -139,10 +144,12 @@ def _verdict(verdict: Judged, signs: Glyphs) -> Text:
     return Text(f"{signs.no} not accepted{score}: {why}", style="red")
 
 
-def follow(work: Callable[[Watcher], Finished], *, as_object: bool) -> int:
-    """Do the work, show it, sum it up; the exit code: 0 where the run ended well, else 1."""
-    with progress("looking at the workspace") as line, ending_in_order():
-        follower = Follower(line)
+def follow(work: Callable[[Watcher], Finished], *, as_object: bool, view: bool = False) -> int:
+    """Do the work, show it, on a page too where that is wanted, and sum it up; the exit code: 0 where the run ended
+    well, else 1.
+    """
+    with viewing(wanted=view) as link, progress("looking at the workspace") as line, ending_in_order():
+        follower = Follower(line, link=link)
         try:
             finished = work(follower.watcher())
         except BaseException:

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from agentrewind.cli.options import effects_option, home_option, json_option, share_option, together
 from agentrewind.cli.rule_options import RULES, rule_names, rule_options
+from agentrewind.cli.viewing import view_option
 from agentrewind.compose.agents import Watcher
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
@@ -65,6 +66,7 @@ proxied_options = together(
     click.option("--resume", metavar="RUN", help="Go on with a run of a program that was cut off or failed."),
     share_option,
     home_option,
+    view_option,
     json_option,
 )
 """The options of both commands."""

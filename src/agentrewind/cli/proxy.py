@@ -12,6 +12,7 @@ from agentrewind.cli.child import signals_held
 from agentrewind.cli.following import Follower, summary
 from agentrewind.cli.proxied import beginning, proxied_options
 from agentrewind.cli.screen import err, progress
+from agentrewind.cli.viewing import viewing
 from agentrewind.compose.proxying import ProxiedRun
 from agentrewind.compose.runs import open_run
 from agentrewind.ui.facts import run_facts
@@ -23,14 +24,14 @@ STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @proxied_options
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Of 127.0.0.1.")
 @click.pass_context
-def command(ctx: click.Context, /, port: int, as_object: bool, **_: object) -> None:
+def command(ctx: click.Context, /, port: int, as_object: bool, view: bool, **_: object) -> None:
     """Record the agent programs that use the printed base URL, until Ctrl-C or SIGTERM.
 
     The URL holds a token and is good until then. `exec` is simpler, and sees more: processes that the agent leaves
     running in the background are ended at a rewind only while they descend from the agent.
     """
-    with progress("looking at the workspace") as line:
-        follower = Follower(line)
+    with viewing(wanted=view) as link, progress("looking at the workspace") as line:
+        follower = Follower(line, link=link)
         try:
             with beginning(ctx, (), follower.watcher(), port) as run, signals_held():
                 _print(run, as_object=as_object)

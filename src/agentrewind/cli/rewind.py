@@ -6,7 +6,7 @@ import time
 
 import click
 
-from agentrewind.cli.drift import drift_option, of_run, told_if_interrupted
+from agentrewind.cli.drift import drift_option, told_if_interrupted
 from agentrewind.cli.moves import told_by
 from agentrewind.cli.options import confirm, dry_run_option, json_option, run_argument, yes_option
 from agentrewind.cli.reports import show_gaps, show_report, told
@@ -16,7 +16,7 @@ from agentrewind.cli.text import as_json, plural, printable
 from agentrewind.compose import asking
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.errors import RewindRefused, UsageError
-from agentrewind.core.records import RewindGivenUp, RewindRejected, Rewound
+from agentrewind.core.records import Rewound
 from agentrewind.core.standing import surviving
 from agentrewind.core.world import RestoreReport
 from agentrewind.engine import offline
@@ -97,12 +97,8 @@ def _offer(run: Run) -> None:
 
 
 def _plan(run: Run, wish: Wish, *, keep: bool) -> RestoreReport:
-    snapshot = run.node(wish.target).began.snapshot
-    assert snapshot is not None  # `wish_of` has looked
     with progress("looking at the workspace"), run.reading() as world:
-        if not keep:
-            return of_run(world, run.tree, keep=False).restore(snapshot, dry_run=True)
-        return asking.rehearsed(world, run, wish.target)
+        return asking.rehearsed(world, run, wish.target, keep_drift=keep)
 
 
 def _rehearse(run: Run, wish: Wish, *, keep: bool, as_object: bool) -> None:
@@ -166,16 +162,12 @@ def _tell(run: Run, outcome: asking.Outcome, *, as_object: bool) -> None:
     match outcome:
         case Rewound():
             _tell_made(outcome, as_object=as_object)
-        case RewindRejected(told=text):
-            raise RewindRefused(text)
-        case RewindGivenUp(why=why):
-            raise RewindRefused(f"The rewind was not made: {why}. The files are as they were before it.")
         case asking.Unheard():
-            raise RewindRefused(
-                f"The run ended before its agent made another model call. Nothing was touched; {again}."
-            )
+            raise RewindRefused(f"{asking.why_not(outcome)}; {again}.")
         case asking.CutOff():
-            raise RewindRefused(f"The run was killed while it was at it. Nothing is lost; {goes_on(run, run.id)}.")
+            raise RewindRefused(f"{asking.why_not(outcome)}; {goes_on(run, run.id)}.")
+        case _:
+            raise RewindRefused(asking.why_not(outcome))
 
 
 def _tell_made(move: Rewound, *, as_object: bool) -> None:

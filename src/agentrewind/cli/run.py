@@ -11,6 +11,7 @@ from agentrewind.cli.confining import confinement_of, sandbox_options
 from agentrewind.cli.following import follow
 from agentrewind.cli.options import effects_option, home_option, json_option, share_option
 from agentrewind.cli.rule_options import paper_alone, rule_names, rule_options
+from agentrewind.cli.viewing import view_option
 from agentrewind.compose.agents import AGENTS, OPENAI, Keep, Mode, RunSettings, as_in_the_paper, start
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
@@ -89,6 +90,7 @@ from agentrewind.strategies import NAMES
 @sandbox_options
 @share_option
 @home_option
+@view_option
 @json_option
 @click.argument("task")
 @click.pass_context
@@ -112,6 +114,7 @@ def command(
     paper: bool,
     effects: effect_modes.Mode | None,
     allow_home: bool,
+    view: bool,
     as_object: bool,
     task: str,
     **_: object,
@@ -152,4 +155,4 @@ def command(
     if paper:
         paper_alone(ctx)
         settings = as_in_the_paper(settings)
-    ctx.exit(follow(lambda watcher: start(home, settings, root, watcher=watcher), as_object=as_object))
+    ctx.exit(follow(lambda watcher: start(home, settings, root, watcher=watcher), as_object=as_object, view=view))

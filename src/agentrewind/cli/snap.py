@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from agentrewind.cli.columns import Cell, show_columns
-from agentrewind.cli.differing import files_facts, show_files
+from agentrewind.cli.differing import show_files
 from agentrewind.cli.drift import drift_option, told_if_interrupted
 from agentrewind.cli.options import confirm, dry_run_option, home_option, json_option, yes_option
 from agentrewind.cli.reports import show_report, told
@@ -25,7 +25,7 @@ from agentrewind.core.errors import SnapshotNotFound, StoreError
 from agentrewind.core.sizes import size
 from agentrewind.core.world import RestoreReport, Snapshot, SnapshotId
 from agentrewind.snapshots.workspace import WorkspaceWorld
-from agentrewind.ui.facts import report_facts, snapshot_facts
+from agentrewind.ui.facts import files_facts, report_facts, snapshot_facts
 
 HEADER = ("snapshot", "when", "paths", "size", "changed", "label", "saved by")
 

@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import dataclass
 
+from agentrewind.compose.drifted import of_run
 from agentrewind.compose.runs import Run
 from agentrewind.compose.secret import redactor
 from agentrewind.core.errors import UsageError
@@ -52,14 +53,29 @@ def in_the_way(run: Run, target: RecordUid) -> list[str]:
     return [str(process) for process in marked(run.id) if process.started >= since]
 
 
-def rehearsed(world: WorkspaceWorld, run: Run, target: RecordUid) -> RestoreReport:
-    """What a rewind to `target` would do to the files, which leaves what others changed as it is. Nothing is touched.
+def why_not(outcome: RewindRejected | RewindGivenUp | Unheard | CutOff) -> str:
+    """Why nothing came of a request, in words; of the last two without the full stop, for how to go on to follow."""
+    match outcome:
+        case RewindRejected(told=text):
+            return text
+        case RewindGivenUp(why=why):
+            return f"The rewind was not made: {why}. The files are as they were before it."
+        case Unheard():
+            return "The run ended before its agent made another model call. Nothing was touched"
+        case CutOff():
+            return "The run was killed while it was at it. Nothing is lost"
 
-    Of what changed after the last look at them, nobody can tell yet whose it is; it is shown as the run's while its
-    agent is alive, and as somebody else's once it has ended.
+
+def rehearsed(world: WorkspaceWorld, run: Run, target: RecordUid, *, keep_drift: bool = True) -> RestoreReport:
+    """What a rewind to `target` would do to the files. Nothing is touched.
+
+    With `keep_drift` it leaves what others changed as it is. Of what changed after the last look at them, nobody can
+    tell yet whose it is; it is shown as the run's while its agent is alive, and as somebody else's once it has ended.
     """
     snapshot, last = run.node(target).began.snapshot, run.tree.live
     assert snapshot is not None  # `obstacle` has looked
+    if not keep_drift:
+        return of_run(world, run.tree, keep=False).restore(snapshot, dry_run=True)
     since = None if last is None else last.snapshot
     whose = Whose(worker(run.id), lately=run.tree.ended is not None and not run.alive)
     return world.restore(snapshot, dry_run=True, since=since, whose=whose)

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +21,7 @@ from agentrewind.core.cost import RunCost, costs
 from agentrewind.core.edits import Message
 from agentrewind.core.errors import AgentRewindError, Busy, JournalError, StoreError, UnknownRecord, UsageError
 from agentrewind.core.records import FilesRestored, MessageId, RecordUid, Rewound, RunEnded, RunStarted
+from agentrewind.core.redact import Redactor
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.core.world import Pending, RestoreReport, SnapshotId, worker
 from agentrewind.engine import offline
@@ -63,6 +65,12 @@ class Run:
         self.id = run_id
         self.path: Path = home.run_dir(run_id)
         self._log: RunLog = read_run(self.path)
+
+    def redacted(self, hide: Redactor) -> Run:
+        """The same as this redactor would have recorded it."""
+        found = copy(self)
+        found._log = self._log.redacted(hide)  # noqa: SLF001 (our own)
+        return found
 
     @property
     def home(self) -> Home:

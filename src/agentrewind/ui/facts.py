@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 
+from agentrewind.compose.differences import FileDifference
 from agentrewind.compose.runs import Run
 from agentrewind.core.codec import Json, to_plain
 from agentrewind.core.cost import Cost
@@ -239,3 +241,16 @@ def snapshot_facts(snapshot: Snapshot) -> Json:
         "lossy": gaps_facts(coverage.lossy),
         "changes": changes_facts(snapshot.changes),
     }
+
+
+def files_facts(files: Sequence[FileDifference]) -> Json:
+    return [
+        {
+            "status": item.status,
+            "path": item.path,
+            "what": item.what,
+            "notes": list(item.notes),
+            "diff": list(item.lines),
+        }
+        for item in files
+    ]

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agentrewind.cli.drift import is_told_apart, last_look, told_if_interrupted
+from agentrewind.cli.drift import told_if_interrupted
 from agentrewind.cli.entry import run as main
+from agentrewind.compose.drifted import is_told_apart, last_look
 from agentrewind.core import crashpoints
 from agentrewind.core.records import FilesRestored, RunEnded, Snapshotted
 from agentrewind.core.world import Pending, SnapshotId

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
-import socket
 import threading
 from collections.abc import Mapping
 from typing import Self
 
-from agentrewind.core.errors import AgentError, UsageError
+from agentrewind.core.errors import AgentError
 from agentrewind.integrations.clients import Interposer
+from agentrewind.integrations.loopback import listening
 from agentrewind.integrations.proxy.app import ANTHROPIC_MOUNT, App, Limits
 from agentrewind.integrations.proxy.callers import Callers
 from agentrewind.integrations.proxy.upstream import Family, Upstream
@@ -36,7 +36,7 @@ class Listening:
     """
 
     def __init__(self, port: int = 0) -> None:
-        self.socket = _listening(port)
+        self.socket = listening(port, _BACKLOG)
         self.port: int = self.socket.getsockname()[1]
         self.token = secrets.token_urlsafe(24)
         """What a client must know. It stands in the URLs, and nowhere in what is kept."""
@@ -152,19 +152,3 @@ class Proxy:
         await serving
         if app.failures:
             raise app.failures[0]
-
-
-def _listening(port: int) -> socket.socket:
-    """A socket that takes connections from now on, before there is anybody to answer them."""
-    # asyncio sends small pieces at once only where the protocol is named; else each answer waits 40 ms for an ACK.
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(("127.0.0.1", port))
-        found.listen(_BACKLOG)
-    except OSError as error:
-        found.close()
-        raise UsageError(
-            f"The port {port} of 127.0.0.1 can't be used: {error.strerror}. Choose another one."
-        ) from error
-    return found
