@@ -251,7 +251,7 @@ def _reply(response: Json) -> Reply:
     message = _as_sent(choices[0]["message"])
     calls = tuple(_call(call) for call in message.get("tool_calls", ()))
     text = _text(message.get("content")) or str(message.get("refusal") or "")
-    return Reply((message,), text, calls, choices[0].get("finish_reason"), _usage(response.get("usage")), response)
+    return Reply((message,), text, calls, choices[0].get("finish_reason"), usage_of(response.get("usage")), response)
 
 
 def _check_choice(choice: Json) -> None:
@@ -293,7 +293,8 @@ def _text(content: Json) -> str:
     return "".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
 
 
-def _usage(usage: Json) -> Usage:
+def usage_of(usage: Json) -> Usage:
+    """The tokens that the `usage` of a response counts; none where it holds no counts."""
     if not isinstance(usage, dict):
         return Usage()
     details = usage.get("prompt_tokens_details")

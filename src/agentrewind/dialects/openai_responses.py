@@ -288,7 +288,7 @@ def _reply(response: Json) -> Reply:
         _check_item(item)
     calls = tuple(map(_call, _calls_to_answer(output)))
     messages = tuple(_as_sent(item) for item in output if not _is_lost(item, response))
-    return Reply(messages, _text(output), calls, _finish(response), _usage(response.get("usage")), response)
+    return Reply(messages, _text(output), calls, _finish(response), usage_of(response.get("usage")), response)
 
 
 def _check_item(item: Json) -> None:
@@ -343,7 +343,8 @@ def _finish(response: Json) -> str | None:
     return str(reason) if reason else response.get("status")
 
 
-def _usage(usage: Json) -> Usage:
+def usage_of(usage: Json) -> Usage:
+    """The tokens that the `usage` of a response counts; none where it holds no counts."""
     if not isinstance(usage, dict):
         return Usage()
     details = usage.get("input_tokens_details")

@@ -11,7 +11,8 @@ from agentrewind.compose.home import Home
 from agentrewind.compose.runs import Run
 from agentrewind.compose.trajectories import import_trajectory
 from agentrewind.core.errors import UsageError
-from agentrewind.integrations.formats.mini_trajectory import FORMAT, export_mini
+from agentrewind.core.records import Usage
+from agentrewind.integrations.formats.mini_trajectory import FORMAT, _usage, export_mini
 from agentrewind.journal.check import check
 from agentrewind.journal.reader import RunLog
 
@@ -207,3 +208,31 @@ def test_a_trajectory_of_the_real_agent_is_imported(home: Home, tmp_path: Path) 
     assert run.output("rec_000002")["output"] == "hello\n"
     assert run.started.task == "Do: it"
     assert run.state == "done"
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        (
+            {
+                "input_tokens": 11,
+                "output_tokens": 4,
+                "input_tokens_details": {"cached_tokens": 3},
+                "output_tokens_details": {"reasoning_tokens": 2},
+            },
+            Usage(11, 4, 3, 2),
+        ),
+        (
+            {
+                "prompt_tokens": 11,
+                "completion_tokens": 4,
+                "cache_creation_input_tokens": 5,
+                "completion_tokens_details": {"reasoning_tokens": 2},
+            },
+            Usage(11, 4, 0, 2, cache_write=5),
+        ),
+        ("many", Usage()),
+    ],
+)
+def test_tokens_are_counted_as_the_dialect_of_the_answer_counts_them(usage: object, counted: Usage) -> None:
+    assert _usage({"usage": usage}) == counted

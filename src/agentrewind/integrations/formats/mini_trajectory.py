@@ -25,7 +25,7 @@ from agentrewind.core.records import (
     Usage,
     record_uid,
 )
-from agentrewind.dialects.answers import count
+from agentrewind.dialects import openai_chat, openai_responses
 from agentrewind.dialects.base import ToolCall
 from agentrewind.engine.written import first_line, short
 from agentrewind.integrations.formats.conversation import Turn, threads_of, turns
@@ -326,8 +326,5 @@ def _parsed(arguments: Json) -> Json:
 
 def _usage(response: Json) -> Usage:
     counts = _object(_object(response).get("usage"))
-    if "input_tokens" in counts and "prompt_tokens" not in counts:
-        return Usage(count(counts, "input_tokens"), count(counts, "output_tokens"))
-    cached = count(counts.get("prompt_tokens_details"), "cached_tokens")
-    thought = count(counts.get("completion_tokens_details"), "reasoning_tokens")
-    return Usage(count(counts, "prompt_tokens"), count(counts, "completion_tokens"), cached, thought)
+    is_of_responses = "input_tokens" in counts and "prompt_tokens" not in counts
+    return openai_responses.usage_of(counts) if is_of_responses else openai_chat.usage_of(counts)
