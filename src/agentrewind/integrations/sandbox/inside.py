@@ -26,6 +26,7 @@ from typing import Any
 LONGEST = 1 << 24
 STILL_S = 2.0
 SOON_S = 0.005
+NOT_STILL = b"[what was left running can't all be held still: what it writes now may not be saved with this step]\n"
 
 
 class Command:
@@ -115,9 +116,6 @@ def begin(command: Command, open_ones: Open, poll: select.poll) -> None:
         answer(command, {"code": 0}, open_ones, poll)
         return
     command.pid = start(asked, command.output)
-    if command.output >= 0:
-        os.close(command.output)
-        command.output = -1
     if asked.get("lasts"):
         pid, command.pid = command.pid, 0
         still_if_idle(open_ones)
@@ -165,11 +163,13 @@ def reap(open_ones: Open, poll: select.poll) -> None:
     over = [item for item in open_ones.values() if item.pid in ended]
     if not over:
         return
-    still = True
-    if all(item.pid in ended or not item.pid for item in open_ones.values()):
-        still = hold_still()
+    idle = all(item.pid in ended or not item.pid for item in open_ones.values())
+    still = hold_still() if idle else True
     for command in over:
-        answer(command, {"code": ended[command.pid], "still": still}, open_ones, poll)
+        if not still and command.output >= 0:
+            with contextlib.suppress(OSError):
+                os.write(command.output, NOT_STILL)
+        answer(command, {"code": ended[command.pid]}, open_ones, poll)
 
 
 def answer(command: Command, said: dict[str, int], open_ones: Open, poll: select.poll) -> None:
