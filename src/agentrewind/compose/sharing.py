@@ -113,7 +113,10 @@ class SharedWorld:
 
     def restore(self, snapshot: SnapshotId, *, dry_run: bool = False, accept_incomplete: bool = False) -> RestoreReport:
         with self._opened() as world, nullcontext() if dry_run else looking(world, self._room):
-            return world.restore(snapshot, dry_run=dry_run, accept_incomplete=accept_incomplete)
+            report = world.restore(snapshot, dry_run=dry_run, accept_incomplete=accept_incomplete)
+            if not dry_run:
+                world.sync()
+            return report
 
     def restore_own(
         self, snapshot: SnapshotId, mine: str, *, people: bool, until: SnapshotId | None = None
@@ -138,7 +141,9 @@ class SharedWorld:
 
     def resume(self) -> RestoreReport | None:
         with self._opened() as world:
-            return world.resume()
+            report = world.resume()
+            world.sync()
+            return report
 
     def diff(self, a: SnapshotId, b: SnapshotId) -> Changes:
         with self._opened() as world:

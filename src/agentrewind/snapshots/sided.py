@@ -228,6 +228,15 @@ class SidedWorld(WorkspaceWorld):
         write_intent(self.beside, Pending(name, present.id), accept_incomplete=accept_incomplete, kept=kept)
         return self._carry_out(main, side, present.id)
 
+    def restore_own(
+        self, snapshot: SnapshotId, mine: str, *, people: bool, until: SnapshotId | None = None
+    ) -> RestoreReport:
+        """See `WorkspaceWorld`."""
+        report = super().restore_own(snapshot, mine, people=people, until=until)
+        if report.live is not None:
+            self.snapshot()  # what others changed was saved of the workspace alone
+        return report
+
     def _vetted(self, name: SnapshotId, side: SnapshotId) -> None:
         """Raises: SnapshotDamaged: there is no such state of the side any more; nothing was touched."""
         try:

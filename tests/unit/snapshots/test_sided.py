@@ -330,3 +330,21 @@ def test_the_side_of_a_snapshot_can_be_written_out(root, tmp_path, beside):
         world.snapshot()
         world.export_side(first, tmp_path / "out")
     assert (tmp_path / "out" / "tmp" / "notes").read_text() == "first"
+
+
+def test_what_others_changed_is_saved_with_the_state_that_the_side_has_then(world, root, beside):
+    world.mark(["run r"])
+    (beside / "tmp" / "x").write_text("at first")
+    first = world.snapshot()
+    (root / "a").write_text("two\n")
+    (beside / "tmp" / "x").write_text("later")
+    world.snapshot()
+    world.mark([])
+    (root / "p").write_text("a person's")
+    world.restore_own(first.id, "run r", people=True)
+    last = world.snapshots()[-1]
+    (root / "p").unlink()
+    (beside / "tmp" / "x").unlink()
+    world.restore(last.id)
+    assert (root / "p").read_text() == "a person's"
+    assert (beside / "tmp" / "x").read_text() == "at first"
