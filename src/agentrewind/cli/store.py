@@ -222,6 +222,8 @@ def _show_stats(place: Place, item: Stats) -> None:
     hand = f", {item.by_hand:,} of them made by hand" if item.by_hand else ""
     console.print(f"  {plural(item.snapshots, 'snapshot')} of {plural(item.runs, 'run')}{hand}")
     console.print(f"  {size(item.bytes)} in {plural(item.packs, 'pack')}{secret}, for {size(item.saved)} of files")
+    if item.sides:
+        console.print(f"  {size(item.sides)} more in the sandboxes of its runs, which go with them")
     if item.unneeded:
         console.print(f"  {size(item.unneeded)} that nothing needs: `agentrewind store gc`")
 
@@ -229,7 +231,8 @@ def _show_stats(place: Place, item: Stats) -> None:
 def _stats_facts(item: Stats) -> dict[str, Json]:
     return {
         "snapshots": item.snapshots, "by_hand": item.by_hand, "runs": item.runs, "packs": item.packs,
-        "bytes": item.bytes, "saved": item.saved, "unneeded": item.unneeded, "encrypted": item.encrypted,
+        "bytes": item.bytes, "saved": item.saved, "unneeded": item.unneeded, "sandboxes": item.sides,
+        "encrypted": item.encrypted,
     }  # fmt: skip
 
 
@@ -276,10 +279,14 @@ def _show_plan(place: Place, planned: Removal, console: Console) -> None:
     found = planned.found
     sentence(
         f"{plural(len(found.drop), 'snapshot')} of {len(found.drop) + len(found.keep):,} would go, and about"
-        f" {size(found.frees)} of {size(found.before)} be free. Nothing was touched.",
+        f" {size(found.frees)} of {size(found.before)} be free{_and_sides(planned)}. Nothing was touched.",
         console,
     )
     _say_over(planned)
+
+
+def _and_sides(planned: Removal) -> str:
+    return f", and {size(planned.sides)} in sandboxes" if planned.sides else ""
 
 
 def _say_over(planned: Removal) -> None:
@@ -290,7 +297,7 @@ def _say_over(planned: Removal) -> None:
 def _plan_facts(planned: Removal) -> dict[str, Json]:
     return {
         "runs": list(planned.runs), "by_hand": list(planned.by_hand), "snapshots": list(planned.found.drop),
-        "frees": planned.found.frees, "over": planned.over,
+        "frees": planned.found.frees, "sandboxes": planned.sides, "over": planned.over,
     }  # fmt: skip
 
 
@@ -299,7 +306,7 @@ def _show_done(place: Place, wanted: Removal, done: Collected) -> None:
     runs = f" and {plural(len(wanted.runs), 'run')}" if wanted.runs else ""
     print(
         f"{_workspace(place)}: {gone}{runs} removed; {size(done.before)} before, {size(done.after)} after:"
-        f" {size(max(done.before - done.after, 0))} freed."
+        f" {size(max(done.before - done.after, 0))} freed{_and_sides(wanted)}."
     )
     if done.waiting:
         err().print(

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from agentrewind import __version__
-from agentrewind.compose.collecting import IMPORTING
 from agentrewind.compose.home import Home
+from agentrewind.compose.importing import importing, name_run, note_store, swept
 from agentrewind.compose.keeping import encryption_of
 from agentrewind.compose.members import Member, NotMembers, Writing, reading
 from agentrewind.compose.places import workspace_path
@@ -208,20 +208,21 @@ def import_bundle(
         UsageError: no such file, `workspace` isn't empty, or the run is here already. BundleRefused: it isn't a bundle
             as we write them. StorageFull. Nothing was kept.
     """
-    workspace = workspace or Path.cwd() / _run_of(home, file)
-    _refuse_what_is_there(workspace)
     home.made()
+    run_id = _run_of(home, file)
+    workspace = workspace or Path.cwd() / run_id
+    _refuse_what_is_there(workspace)
     made = not workspace.exists()
-    part = Path(tempfile.mkdtemp(prefix=IMPORTING, dir=home.runs))
     stores: list[Path] = []
     try:
         workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
         root = workspace_path(workspace, home, allow_home=False)
-        store = _new_store(home, root)
-        stores.append(store)
-        imported = _Import(home, file, part, root, store, most_bytes, progress).run()
+        with importing(home) as part:
+            note_store(part, home.store_of(root), run_id)
+            store = _new_store(home, root)
+            stores.append(store)
+            imported = _Import(home, file, part, root, store, most_bytes, progress).run()
     except BaseException as error:
-        shutil.rmtree(part, ignore_errors=True)
         for store in stores:
             shutil.rmtree(store, ignore_errors=True)
         if made:
@@ -232,9 +233,11 @@ def import_bundle(
 
 
 def _new_store(home: Home, root: Path) -> Path:
-    """A directory for the store that nobody else makes one in."""
+    """A directory for the store that nobody else makes one in; what a killed import has left of one goes."""
     store = home.store_of(root)
     try:
+        if os.path.lexists(store):
+            swept(home, store)
         store.mkdir(mode=0o700)
     except FileExistsError as error:
         raise UsageError(
@@ -309,7 +312,7 @@ class _Import:
 
     def _named(self) -> None:
         """From here on it is a run."""
-        os.rename(self.part, self.home.run_dir(self.run_id))
+        name_run(self.part, self.home.run_dir(self.run_id))
 
     def _within_bounds(self, members: Iterator[Member]) -> Iterator[Member]:
         for member in members:

@@ -6,14 +6,14 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentrewind.compose import own_keys
 from agentrewind.compose.confining import forget
 from agentrewind.compose.home import Home
-from agentrewind.compose.stores import Place, Progress, opened, workspaces
+from agentrewind.compose.importing import remove_old
+from agentrewind.compose.stores import Place, Progress, opened, stored, workspaces
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import AgentRewindError, StoreError
 from agentrewind.core.world import RUN, SnapshotId
@@ -26,8 +26,6 @@ from agentrewind.snapshots.intent import read_intent
 from agentrewind.snapshots.store import Store, of_run
 
 _HIDDEN = ".removing-"
-IMPORTING = ".importing-"
-"""How the directory of a run is called until it has come in as a whole."""
 _DAY_NS = 86_400 * 10**9
 
 _RUN_HIDDEN = named("store.gc-run-hidden")
@@ -49,12 +47,15 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """One run of a workspace: when something was last written in it, whether it goes on, which snapshots it names."""
+    """One run of a workspace: when something was last written in it, whether it goes on, which snapshots it names, and
+    how many bytes the snapshots of its sandbox take, which go with it.
+    """
 
     id: str
     last_ns: int
     alive: bool
     names: frozenset[SnapshotId]
+    side: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,7 @@ class Owners:
 def _owners(home: Home, place: Place, store: Store) -> Owners:
     """Raises: StoreError: a run or a pending restore can't be read, so nobody knows what they need."""
     runs = {facts.id: facts for facts in _runs_of(home, place)}
-    intent = read_intent(store.directory)
-    pending = frozenset() if intent is None else frozenset((intent.pending.target, intent.pending.live))
+    pending = frozenset().union(*(_needed(path) for path in (store.directory, *map(home.sandbox_of, runs))))
     kept, made_by, by_hand = store.kept(), {}, {}
     for name in store.names():
         by = store.made_by(name)
@@ -86,6 +86,12 @@ def _owners(home: Home, place: Place, store: Store) -> Owners:
         if not of_run(by) or name in kept:
             by_hand[name] = _made_ns(store, name)
     return Owners(runs, by_hand, made_by, pending)
+
+
+def _needed(directory: Path) -> frozenset[SnapshotId]:
+    """What it takes to finish the restore that was cut off there."""
+    intent = read_intent(directory)
+    return frozenset() if intent is None else intent.needs
 
 
 def _made_ns(store: Store, name: SnapshotId) -> int:
@@ -115,7 +121,8 @@ def _facts(home: Home, run_id: str) -> RunFacts:
         for name in (getattr(event, "snapshot", None), getattr(event, "live", None))
         if isinstance(name, str)
     }
-    return RunFacts(run_id, os.stat(run_dir / JOURNAL).st_mtime_ns, log.alive, frozenset(names))
+    side = stored(home.sandbox_of(run_id) / "stores" / run_id)
+    return RunFacts(run_id, os.stat(run_dir / JOURNAL).st_mtime_ns, log.alive, frozenset(names), side)
 
 
 def _unreadable(home: Home, run_id: str) -> StoreError:
@@ -132,8 +139,10 @@ class Removal:
     runs: tuple[str, ...]
     by_hand: tuple[SnapshotId, ...]
     found: Survey
+    sides: int = 0
+    """Bytes of the sandboxes of these runs."""
     over: int = 0
-    """Bytes by which the store would still be above `max_size`."""
+    """Bytes by which the store, with the sandboxes of its runs, would still be above `max_size`."""
 
 
 def preview(home: Home, place: Place, retention: Retention) -> Removal:
@@ -168,12 +177,17 @@ def _removal(home: Home, place: Place, store: Store, retention: Retention, only:
         }
         return gc.survey(store, names, forget_damaged=retention.forget_damaged)
 
-    count = _fewest(candidates, without, retention.max_size)
+    def left(gone: Sequence[str]) -> int:
+        found = without(gone)
+        return found.before - found.frees + sum(run.side for run in order if run.id in stay and run.id not in gone)
+
+    count = _fewest(candidates, left, retention.max_size)
     gone, found = candidates[:count], without(candidates[:count])
     runs = tuple(run.id for run in order if run.id not in stay or run.id in gone)
     by_hand = tuple(name for name in found.drop if name in owners.by_hand)
-    over = 0 if retention.max_size is None else max(found.before - found.frees - retention.max_size, 0)
-    return Removal(runs, by_hand, found, over)
+    sides = sum(run.side for run in order if run.id in runs)
+    over = 0 if retention.max_size is None else max(left(gone) - retention.max_size, 0)
+    return Removal(runs, by_hand, found, sides, over)
 
 
 def _kept_by_age(order: list[RunFacts], retention: Retention) -> tuple[set[str], int]:
@@ -198,15 +212,14 @@ def _oldest_first(order: list[RunFacts], owners: Owners, stay: set[str], since: 
     return [key for _, key in sorted(found)]
 
 
-def _fewest(candidates: list[str], without: Callable[[Sequence[str]], Survey], limit: int | None) -> int:
-    """How many of the candidates must go."""
+def _fewest(candidates: list[str], left: Callable[[Sequence[str]], int], limit: int | None) -> int:
+    """How many of the candidates must go, for so many bytes to be left."""
     if limit is None:
         return 0
     low, high = 0, len(candidates)
     while low < high:
         middle = (low + high) // 2
-        found = without(candidates[:middle])
-        if found.before - found.frees <= limit:
+        if left(candidates[:middle]) <= limit:
             high = middle
         else:
             low = middle + 1
@@ -254,15 +267,14 @@ def remove_leftovers(home: Home) -> None:
     for path in home.runs.glob(f"{_HIDDEN}*"):
         forget(home, path.name.removeprefix(_HIDDEN))  # first: the name of the run is all that tells of its sandbox
         shutil.rmtree(path, ignore_errors=True)
-    for path in home.runs.glob(f"{IMPORTING}*"):
-        with suppress(OSError):
-            if time.time_ns() - path.stat().st_mtime_ns > _DAY_NS:
-                shutil.rmtree(path, ignore_errors=True)
+    remove_old(home)
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What is in a store. `saved` is what its snapshots would take one by one, `unneeded` what a collection frees."""
+    """What is in a store. `saved` is what its snapshots would take one by one, `unneeded` what a collection frees,
+    `sides` what the sandboxes of its runs take besides.
+    """
 
     snapshots: int
     by_hand: int
@@ -271,6 +283,7 @@ class Stats:
     bytes: int
     saved: int
     unneeded: int
+    sides: int
     encrypted: bool
     """With a key of its owner, and not one that lies beside it."""
 
@@ -290,5 +303,6 @@ def stats(home: Home, place: Place) -> Stats:
             found.before,
             saved,
             found.frees,
+            sum(run.side for run in owners.runs.values()),
             store.vault is not None and own_keys.of(place.directory) is None,
         )

@@ -109,10 +109,15 @@ def brief(home: Home, place: Place) -> tuple[int, int]:
         bool(workspace) and home.store_of(Path(str(workspace))) == place.directory
         for workspace in workspaces(home).values()
     )
+    return runs, stored(place.directory)
+
+
+def stored(directory: Path) -> int:
+    """Bytes of the store there; 0 where there is none."""
     try:
-        return runs, used(place.directory / "packs")
+        return used(directory / "packs")
     except OSError:
-        return runs, 0
+        return 0
 
 
 def exported(home: Home, place: Place, ref: str, to: Path, progress: Progress) -> Exported:

@@ -32,6 +32,12 @@ class Intent:
     accept_incomplete: bool
     kept: Kept | None = None
 
+    @property
+    def needs(self) -> frozenset[SnapshotId]:
+        """The snapshots without which it can't be finished."""
+        told = () if self.kept is None else (self.kept.since, self.kept.until)
+        return frozenset((self.pending.target, self.pending.live, *told))
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:

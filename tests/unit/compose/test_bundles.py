@@ -6,13 +6,17 @@ import hashlib
 import json
 import os
 import random
+import shutil
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agentrewind.compose import bundles
 from agentrewind.compose.bundles import _event_lines, export_bundle, import_bundle
+from agentrewind.compose.collecting import remove_leftovers
 from agentrewind.compose.home import Home
 from agentrewind.compose.members import NotMembers, Writing, reading
 from agentrewind.compose.pricing import Priced
@@ -400,3 +404,73 @@ def test_a_command_that_a_bundle_brings_for_taking_an_effect_back_is_never_run(m
     assert "a push" in {effect.what for node in again.records() for effect in node.effects}
     again.rewind("rec_000001", "back to the beginning")
     assert not ran.exists()
+
+
+# --- killed -----------------------------------------------------------------------------------------------------------
+
+
+def killed_import(home: Home, file: Path, workspace: Path, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process of its own, which dies before it does `at`."""
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(bundles._Import, at, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        try:
+            import_bundle(home, file, workspace)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+@pytest.mark.parametrize("at", ["_head", "_snapshots", "_restored", "_named"])
+def test_after_a_killed_import_the_next_one_into_the_same_directory_begins_anew(
+    made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    home, run = made
+    bundle(made, tmp_path / "b", with_secrets=True)
+    there, into = Home(tmp_path / "there"), tmp_path / "w2"
+    killed_import(there, tmp_path / "b", into, at, monkeypatch)
+    if at == "_named":  # what it wrote into the directory is not taken away by us
+        with pytest.raises(UsageError, match="not an empty directory"):
+            import_bundle(there, tmp_path / "b", into)
+        shutil.rmtree(into)
+    assert import_bundle(there, tmp_path / "b", into).run_id == run.id
+    assert [path.name for path in there.runs.iterdir()] == [run.id]
+    assert check(there.run_dir(run.id)) == []
+    assert shape(into, ".env") == shape(home.root.parent / "w", ".env")
+
+
+def test_a_store_that_somebody_used_after_the_killed_import_is_theirs(
+    made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle(made, tmp_path / "b")
+    there, into = Home(tmp_path / "there"), tmp_path / "w2"
+    killed_import(there, tmp_path / "b", into, "_restored", monkeypatch)
+    (into / "mine").write_text("precious")
+    with open_world(there, into) as world:
+        saved = world.snapshot("mine")
+    (into / "mine").unlink()
+    with pytest.raises(UsageError, match=r"snapshots of .* already"):
+        import_bundle(there, tmp_path / "b", into)
+    (part,) = there.runs.glob(".importing-*")
+    os.utime(part, (1, 1))
+    remove_leftovers(there)
+    assert not part.exists()
+    with open_world(there, into) as world:
+        world.restore(saved.id)
+    assert (into / "mine").read_text() == "precious"
+
+
+def test_an_import_that_goes_on_is_left_alone(made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle(made, tmp_path / "b")
+    there, into = Home(tmp_path / "there"), tmp_path / "w2"
+
+    def meanwhile(self: bundles._Import, last: object) -> None:
+        with pytest.raises(UsageError, match="already"):
+            import_bundle(there, tmp_path / "b", into)
+        restored(self, last)
+
+    restored = bundles._Import._restored
+    monkeypatch.setattr(bundles._Import, "_restored", meanwhile)
+    assert import_bundle(there, tmp_path / "b", into).workspace == into
