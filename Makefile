@@ -32,14 +32,14 @@ lint: $(VENV)/dev ## Types, style, and the direction of imports
 	$(BIN)/lint-imports
 
 test: lint ## Everything but the heavy harnesses, in under ten minutes on two cores
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not mini and not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not lane and not slow"
 
 test-browser: $(VENV)/dev ## The page in a real browser (needs Chromium; downloads 50 MB once)
 	$(BIN)/python $(PIP) $$($(PYTHON) .ci/dev_requirements.py browser)
 	$(BIN)/python -m pytest -s tests/browser
 
 test-slow: $(VENV)/dev ## The long rings: crash storms, long property runs
-	$(BIN)/python -m pytest -m "slow and not mini"
+	$(BIN)/python -m pytest -m "slow and not lane"
 
 fidelity: $(VENV)/dev ## 10,000 random histories of a workspace, saved, damaged, restored and compared
 	AGENTREWIND_HISTORIES=$${AGENTREWIND_HISTORIES:-10000} $(BIN)/python -m pytest -m slow --timeout 36000 tests/property/test_snapshots_machine.py
@@ -59,9 +59,14 @@ tasks: $(VENV)/dev ## Every gate and screen of every benchmark task
 alfworld: $(VENV)/dev ## The native reader of ALFWorld's games beside the official engine (ALFWORLD_DATA, ALFWORLD_ENGINE)
 	$(BIN)/python benchmarks/native_alfworld.py
 
-# LiteLLM keeps its clients open to the end of the process, and says so when they are collected.
+# Some keep their clients open to the end of the process, and say so when they are collected.
+LATE := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+
 test-mini: ## The lane with the real mini-SWE-agent (downloads over 500 MB once)
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m mini -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m lane $(LATE) tests/lanes/mini tests/unit/formats tests/e2e/test_real_project.py
+
+test-oldest: ## The lanes again, with the oldest versions that are supported (.ci/oldest.txt)
+	OLDEST=1 $(MAKE) test-mini
 
 test-atif: $(VENV)/dev ## Exported trajectories against the format's own models (downloads 3 MB once)
 	PYTHON="$(BIN)/python" LANES="$(LANES)" sh .ci/harbor.sh

@@ -18,7 +18,7 @@ import time
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from agentrewind.compose.agents import harness_by_name
+from agentrewind.compose.harnesses import harness_by_name
 from agentrewind.compose.home import Home
 from agentrewind.compose.recording import created, header, recorder
 from agentrewind.compose.worlds import open_world

@@ -300,6 +300,11 @@ def test_the_example_of_an_own_agent(tmp_path: Path):
     assert "Hello" in (tmp_path / "work/project/greet.py").read_text()
 
 
+def test_the_adapter_on_its_page_is_the_one_that_passes_the_kit():
+    example = (ROOT / "examples/own_adapter.py").read_text(encoding="utf-8")
+    assert example in [block.text for block in blocks(ROOT / "docs/write-an-adapter.md")]
+
+
 def shown_tree(page: Path) -> list[str]:
     """The first picture on a page: a ```` ```text ```` block."""
     found = re.search(r"^```text\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

@@ -137,7 +137,7 @@ def run(agent: str, workspace: Path, model: ScriptedModel, home: Path) -> subpro
     )
 
 
-@pytest.mark.mini
+@pytest.mark.lane
 @pytest.mark.timeout(300)
 def test_two_rewinds_on_a_real_project_with_the_real_harness(tmp_path: Path) -> None:
     pytest.importorskip("minisweagent", reason="needs the extra: pip install 'agentrewind[mini]'")

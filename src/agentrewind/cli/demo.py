@@ -27,7 +27,8 @@ from agentrewind.cli.log import show
 from agentrewind.cli.screen import glyphs, out
 from agentrewind.cli.signals import ending_in_order
 from agentrewind.cli.text import duration, printable
-from agentrewind.compose.agents import AGENTS, Keep, RunSettings, Watcher, harness_by_name, start
+from agentrewind.compose.agents import Keep, RunSettings, Watcher, start
+from agentrewind.compose.harnesses import harness_by_name
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import named as named_directory
 from agentrewind.compose.places import workspace_path
@@ -40,6 +41,10 @@ from agentrewind.testing.scripted import ScriptedModel
 
 CHECK = "python3 checklist.py --check"
 NEEDED = ("python3", "sed", "touch", "find")
+
+
+AGENTS = ("builtin", "mini-swe-agent")
+"""Those whose calls the script of the demo plays."""
 
 
 @click.command(epilog="Examples: agentrewind demo; agentrewind demo --strategy continue; agentrewind log last")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, get_args
 
 import click
 
 from agentrewind.cli.screen import interactive
+from agentrewind.core.codec import Json
 from agentrewind.core.effects import Mode
 from agentrewind.core.errors import UsageError
 
@@ -55,6 +57,20 @@ def share_option(function: F) -> F:
 
 def home_option(function: F) -> F:
     return click.option("--allow-home", is_flag=True, help="Accept your home directory as the workspace.")(function)
+
+
+def agent_options(words: Sequence[str]) -> dict[str, Json]:
+    """`NAME=VALUE` as settings; a value is JSON where it can be read as such. Raises: UsageError."""
+    found: dict[str, Json] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--set {word!r} sets nothing: write NAME=VALUE.")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
 
 
 def effects_option(function: F) -> F:

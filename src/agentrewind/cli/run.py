@@ -9,10 +9,11 @@ import click
 
 from agentrewind.cli.confining import confinement_of, sandbox_options
 from agentrewind.cli.following import follow
-from agentrewind.cli.options import effects_option, home_option, json_option, share_option
+from agentrewind.cli.options import agent_options, effects_option, home_option, json_option, share_option
 from agentrewind.cli.rule_options import paper_alone, rule_names, rule_options
 from agentrewind.cli.viewing import view_option
-from agentrewind.compose.agents import AGENTS, OPENAI, Keep, Mode, RunSettings, as_in_the_paper, start
+from agentrewind.compose.agents import OPENAI, Keep, Mode, RunSettings, as_in_the_paper, start
+from agentrewind.compose.harnesses import KNOWN
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
 from agentrewind.compose.services import services_of
@@ -22,7 +23,20 @@ from agentrewind.strategies import NAMES
 
 
 @click.command(epilog='Example: agentrewind run --model gpt-5-mini --check "pytest -q" "Make the failing test pass"')
-@click.option("--agent", type=click.Choice(AGENTS), default=AGENTS[0], show_default=True, help="Which agent.")
+@click.option(
+    "--agent",
+    default="builtin",
+    show_default=True,
+    metavar="NAME",
+    help=f"Which agent: {', '.join(KNOWN)}; or an adapter of your own, as package.module:Class.",
+)
+@click.option(
+    "--set",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of the agent, for example max_steps=30; VALUE is JSON, or text. As often as you like.",
+)
 @click.option("--model", required=True, metavar="NAME", help="The model, as its endpoint calls it.")
 @click.option(
     "--base-url",
@@ -99,6 +113,7 @@ def command(
     /,
     *,
     agent: str,
+    options: tuple[str, ...],
     model: str,
     base_url: str | None,
     workspace: str,
@@ -151,6 +166,7 @@ def command(
         effects=effects,
         fork_checkpoints=fork_checkpoints,
         guard=guard,
+        limits=agent_options(options),
     )
     if paper:
         paper_alone(ctx)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -14,6 +13,7 @@ from agentrewind.compose import fresh, reset
 from agentrewind.compose.confining import Confined, confined, seen
 from agentrewind.compose.effects import ask_on_terminal, classifier, effects_of, kept_from
 from agentrewind.compose.guards import guard_named
+from agentrewind.compose.harnesses import Adapter, checked_options, harness_by_name
 from agentrewind.compose.home import Home
 from agentrewind.compose.recording import Watched, attributed, checked_command, created, header, recorder, submitted
 from agentrewind.compose.runs import INTERRUPTED, Run
@@ -38,9 +38,7 @@ from agentrewind.engine.services import Service
 from agentrewind.engine.session import Session
 from agentrewind.integrations.clients import install
 from agentrewind.integrations.endpoints import checked_url
-from agentrewind.integrations.harnesses.builtin import BuiltinAgent
 from agentrewind.integrations.harnesses.contract import Job, Outcome
-from agentrewind.integrations.harnesses.mini import MiniSweAgent
 from agentrewind.integrations.sandbox import commands_of
 from agentrewind.integrations.sandbox.spec import Confinement
 from agentrewind.journal.writer import Durability, JournalWriter
@@ -51,7 +49,6 @@ from agentrewind.strategies.rewind_rules import RuleNames
 from agentrewind.strategies.selectors import Selector
 
 OPENAI = "https://api.openai.com/v1"
-AGENTS = ("builtin", "mini-swe-agent")
 
 Keep = Literal["none", "world", "context"]
 """What a rewind leaves as it is, for comparison."""
@@ -272,7 +269,7 @@ class _Agent:
     """All that is needed to start an agent, checked before anything is made."""
 
     settings: RunSettings
-    harness: BuiltinAgent | MiniSweAgent
+    harness: Adapter
     strategy: Strategy
     environ: Mapping[str, str]
     api_key: str | None
@@ -296,23 +293,13 @@ class _Agent:
         fits(settings.services, settings.confinement.kind)
         harness = harness_by_name(settings.agent)
         strategy = by_name(settings.strategy, equal_failures=settings.equal_failures, rejections=settings.rejections)
+        checked_options(harness, settings.limits)
         key = environ.get("OPENAI_API_KEY") or None
         if key is None and settings.base_url.startswith(OPENAI):
             raise UsageError(
                 "There is no key for the model: set OPENAI_API_KEY, or name another endpoint with --base-url."
             )
         return cls(settings, harness, strategy, environ, key)
-
-
-def harness_by_name(name: str) -> BuiltinAgent | MiniSweAgent:
-    """The adapter of that name. Raises: UsageError: unknown, or its package isn't installed."""
-    if name == "builtin":
-        return BuiltinAgent()
-    if name == "mini-swe-agent":
-        if importlib.util.find_spec("minisweagent") is None:
-            raise UsageError("mini-SWE-agent isn't installed here. `pip install 'agentrewind[mini]'` adds it.")
-        return MiniSweAgent()
-    raise UsageError(f"There is no agent {name!r}. There are: {', '.join(AGENTS)}.")
 
 
 class _Driver:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from agentrewind.compose.declared import declared
 from agentrewind.compose.effects import ask_on_terminal, classifier, effects_of
+from agentrewind.compose.harnesses import attacher
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
 from agentrewind.compose.recording import attributed, checked_command, created, header, recorder, submitted
@@ -22,6 +23,7 @@ from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentRewindError, UsageError
 from agentrewind.core.strategy import Decision, GoOn, Stop, Strategy
 from agentrewind.core.tree import RunTree
+from agentrewind.engine.holdings import Held
 from agentrewind.engine.processes import RUN_MARK
 from agentrewind.engine.session import Session
 from agentrewind.integrations.clients import install
@@ -30,6 +32,7 @@ from agentrewind.snapshots.rules import PathRules
 from agentrewind.strategies import by_name
 from agentrewind.strategies.rewind_rules import RuleNames
 
+A = TypeVar("A")
 R = TypeVar("R")
 
 _busy = threading.Lock()
@@ -75,6 +78,27 @@ class LiveRun:
         `undo` takes the call back, where `agentrewind.tool` has said so of a function of this name.
         """
         return self._session.tool(name, arguments, run, call_id=call_id, undo=undo)
+
+    def rewind_tool(self, name: str, arguments: Json) -> str:
+        """Answer one of the two rewind tools for an agent that calls it inside of this program (see `Recorder`)."""
+        return self._session.rewind_tool(name, arguments)
+
+    def hold(self, held: Held) -> None:
+        """As `Recorder.hold`."""
+        self._session.hold(held)
+
+    def held(self) -> Held | None:
+        """As `Recorder.held`."""
+        return self._session.held()
+
+    def attach(self, agent: A) -> A:
+        """Have the tool calls of an agent of a harness that we know recorded; the agent.
+
+        Raises:
+            UsageError: there is no adapter for it.
+        """
+        attacher(agent)(agent, self)
+        return agent
 
     def submit(self) -> Decision:
         """Have the work judged by the check: `GoOn` with the message for the agent, or `Stop`.

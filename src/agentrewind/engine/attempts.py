@@ -20,6 +20,7 @@ from agentrewind.core.strategy import Decision, Stop
 from agentrewind.core.wire import Send, WireReply
 from agentrewind.engine.channel import Gone, Line, pair
 from agentrewind.engine.fresh import FreshSession
+from agentrewind.engine.holdings import Held
 from agentrewind.engine.parking import Copies, Copy
 from agentrewind.engine.signal import RaisedElsewhere, RewindSignal
 
@@ -174,8 +175,8 @@ class Attempt:
     def _handle(self, line: Line) -> None:
         with line, contextlib.suppress(Gone):
             try:
-                ask, _ = line.receive()
-                self._answer(line, ask)
+                ask, data = line.receive()
+                self._answer(line, ask, data)
             except RewindSignal:
                 line.send({"do": "leave"})
             except RaisedElsewhere:
@@ -201,7 +202,7 @@ class Attempt:
 
         return send
 
-    def _answer(self, line: Line, ask: Json) -> None:
+    def _answer(self, line: Line, ask: Json, data: bytes) -> None:
         match ask["ask"]:
             case "wants":
                 line.send({"do": "return", "value": self._session.wants(ask["method"], ask["host"], ask["path"])})
@@ -211,6 +212,14 @@ class Attempt:
             case "tool":
                 value = self._session.tool(ask["name"], ask["arguments"], lambda: _ran(line), call_id=ask["call_id"])
                 line.send({"do": "return", "value": value})
+            case "rewind":
+                line.send({"do": "return", "value": self._session.rewind_tool(ask["name"], ask["arguments"])})
+            case "hold":
+                self._session.hold(Held(data, tuple(ask["lost"])))
+                line.send({"do": "return"})
+            case "held":
+                held = self._session.held()
+                line.send({"do": "return", "lost": held and held.lost}, held.data if held else b"")
             case "submit":
                 line.send({"do": "return", **_plain(self._submit(ask["answer"]))})
             case "say":

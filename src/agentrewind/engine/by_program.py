@@ -85,6 +85,14 @@ class ByProgram:
         """What was asked for in this conversation and isn't made yet. With the lock held."""
         return self._wishes.pop(thread, None)
 
+    def stands(self, thread: ThreadId) -> bool:
+        """Whether that conversation goes back at its next call. With the lock held."""
+        return thread in self._wishes
+
+    def forget(self) -> None:
+        """The process that asked is gone."""
+        self._wishes.clear()
+
     def _candidates(self) -> Told:
         askers = self._askers()
         only = askers[0].id if len(askers) == 1 else None

@@ -9,6 +9,7 @@ from agentrewind.core.memory import Entry, entries
 from agentrewind.core.records import BranchId
 from agentrewind.core.tools import COMMIT
 from agentrewind.dialects.base import Dialect, MemoryRole
+from agentrewind.engine.holdings import Holdings
 from agentrewind.engine.memory_policy import Memory
 from agentrewind.engine.plans import Plan
 from agentrewind.engine.prefix import Unservable, prefix_before
@@ -19,10 +20,11 @@ from agentrewind.engine.whole import Whole
 class Contexts:
     """The contexts of one run, from its records."""
 
-    def __init__(self, log: Whole, role: MemoryRole, memory: Memory) -> None:
+    def __init__(self, log: Whole, role: MemoryRole, memory: Memory, holdings: Holdings) -> None:
         self._log = log
         self._role: MemoryRole = role
         self._memory = memory
+        self._holdings = holdings
 
     def notes(self, plan: Plan) -> tuple[BranchId, ...]:
         """The notes that stand in the context in which the plan goes on."""
@@ -42,11 +44,14 @@ class Contexts:
         """What stands after the retained messages: the memory of these notes, or why a rewind came to nothing."""
         if plan.remembers:
             text = self._memory.said(notes, rewinds=self._log.tree.rewinds, effects=plan.effects)
+            text += self._holdings.told(plan.at)
             return (dialect.memory(text, self._role),) if text else ()
         if not plan.told or plan.at is None:
             return ()
         answer = dialect.parse(dialect.render(self._log.output(plan.at), stream=False), stream=False)
-        commit = next((call.id for call in answer.calls if call.name == COMMIT), "")
+        commit = next((call.id for call in answer.calls if call.name == COMMIT), None)
+        if commit is None:  # it asked in words of its own
+            return (*answer.messages, dialect.memory(plan.told, self._role))
         texts = {call.id: NOT_EXECUTED.format(tool=COMMIT) for call in answer.calls} | {commit: plan.told}
         return (*answer.messages, *dialect.results(answer.messages, texts))
 

@@ -14,7 +14,16 @@ from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.edits import Edit, Message, splice
 from agentrewind.core.errors import RewindRefused
 from agentrewind.core.memory import Note
-from agentrewind.core.records import Judged, MessageId, RecordUid, RewindIntended, RewindRejected, ToolInput, Warned
+from agentrewind.core.records import (
+    Judged,
+    MessageId,
+    RecordUid,
+    RewindIntended,
+    RewindRejected,
+    ThreadId,
+    ToolInput,
+    Warned,
+)
 from agentrewind.core.standing import surviving
 from agentrewind.core.strategy import Decision, Strategy
 from agentrewind.core.tools import NAMES, TOOLS
@@ -26,6 +35,7 @@ from agentrewind.engine import offline
 from agentrewind.engine.checkpointer import Log
 from agentrewind.engine.compensation import Undo
 from agentrewind.engine.contexts import Contexts
+from agentrewind.engine.holdings import Held
 from agentrewind.engine.matching import Asked, Comparison, Verdict, compare
 from agentrewind.engine.plans import Departure, Divergence, Plan, Way
 from agentrewind.engine.prefix import (
@@ -87,7 +97,7 @@ class FreshSession(Session):
     def __init__(self, log: Log, world: World, dialects: Sequence[Dialect], **options: Unpack[Options]) -> None:
         self._whole = Whole(log)
         super().__init__(self._whole, world, dialects, **options)
-        self._contexts = Contexts(self._whole, self._memory_role, self._memory)
+        self._contexts = Contexts(self._whole, self._memory_role, self._memory, self._holdings)
         self._since = ticks_now()
         self._leaving: Departure | Divergence | None = None
         self._plan = Plan()
@@ -110,6 +120,10 @@ class FreshSession(Session):
             prefix = self._bare_prefix(plan) if way == "woken" else self._prefix(plan) if way != "seeded" else None
             self._forget()
             self._plan = plan
+            if way == "woken":
+                self._holdings.stay()
+            else:
+                self._holdings.go_back(plan.at)
             if prefix is None:
                 return self._seed(plan)
             self._replay = Replay(prefix, self._tool_input, pinned=way == "pinned")
@@ -143,6 +157,7 @@ class FreshSession(Session):
         self._workplace.begins(BEGINNING, look=False)
         self._threads = self._new_threads()
         self._at_work.forget()
+        self.by_program.forget()
         self._leaving = None
         self._replay = None
         self._contents.clear()
@@ -176,8 +191,11 @@ class FreshSession(Session):
             try:
                 self._rewinder.carry_out(
                     intent,
-                    memory=lambda: self._memory.said(
-                        notes, rewinds=self.tree.rewinds + 1, effects=surviving(self.tree, intent.target)
+                    memory=lambda: (
+                        self._memory.said(
+                            notes, rewinds=self.tree.rewinds + 1, effects=surviving(self.tree, intent.target)
+                        )
+                        + self._holdings.told(intent.target)
                     ),
                     ended_threads=departure.ended_threads,
                     begun=departure.begun,
@@ -244,8 +262,11 @@ class FreshSession(Session):
             yield
 
     def _move(self, dialect: Dialect, thread: Thread, wish: Wish) -> str | None:
-        """Write the rewind down and end the process; the supervisor makes it."""
         del dialect
+        return self._depart_for(thread, wish)
+
+    def _depart_for(self, thread: Thread, wish: Wish) -> str | None:
+        """Write the rewind down and end the process; the supervisor makes it."""
         begun = time.perf_counter()
         ended = tuple(item.id for item in self._ended_by(thread, wish.target))
         asked = self._asked_at(thread, wish)
@@ -259,9 +280,9 @@ class FreshSession(Session):
     def _asked_at(self, thread: Thread, wish: Wish) -> RecordUid:
         """The LLM call at which a rewind was asked for: by its answer, or by a person after it."""
         own = (node for node in self.tree.ancestors(self.tree.head) if node.began.thread == thread.id)
-        calls = (node for node in own if node.is_llm and node.answered)
+        calls = [node for node in own if node.is_llm and node.answered]
         asking = (node.uid for node in calls if wish.by != "agent" or calls_rewind_tool(node))
-        return next(asking, wish.target)
+        return next(asking, calls[0].uid if calls else wish.target)  # none asks so that asks in words of its own
 
     def _diverge(self, why: str) -> None:
         """Write down what differs, and end the process."""
@@ -300,6 +321,19 @@ class FreshSession(Session):
                 reach(SERVED)
                 return value  # type: ignore[no-any-return]
         return super().tool(name, arguments, run, call_id=call_id, undo=undo)
+
+    def _leave_for(self, thread: ThreadId) -> str | None:
+        """As `Session._leave_for`; its process makes no other call, so the rewind is written down now."""
+        wish = self.by_program.take(thread)
+        found = self._threads.get(thread)
+        if wish is None or found is None:
+            return None
+        granted = self._granted(found, wish)
+        return granted if isinstance(granted, str) else self._depart_for(found, granted)
+
+    def held(self) -> Held | None:
+        """As `Session.held`; on its way back the agent holds what it makes of what it is given."""
+        return super().held() if self.live else None
 
     def submit(self, check: Callable[[RecordUid | None], Judged], strategy: Strategy) -> Decision:
         """As `Session.submit`; a recorded verdict is decided on as it was then."""

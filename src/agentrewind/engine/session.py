@@ -43,12 +43,14 @@ from agentrewind.engine.checkpointer import Checkpointer, Log, ms
 from agentrewind.engine.compensation import Undo, taking_back
 from agentrewind.engine.effects import Effects, key_of
 from agentrewind.engine.gate import BESIDE, Planned, Question
+from agentrewind.engine.holdings import Held, Holdings
 from agentrewind.engine.memory_policy import Asking, Memory, names
 from agentrewind.engine.noticing import Teller
 from agentrewind.engine.processes import Process
 from agentrewind.engine.rewind_tools import NOT_EXECUTED, argument, handed_on, pushed_aside, wished
 from agentrewind.engine.rewinder import Ender, Rewinder, Wish, end_descendants
 from agentrewind.engine.sent import input_id
+from agentrewind.engine.signal import RewindSignal
 from agentrewind.engine.threads import Answer, Context, Thread, Threads
 from agentrewind.engine.turn import ENDED, Turn
 from agentrewind.engine.whole import marked
@@ -146,6 +148,9 @@ class Session:
         self._tools: tuple[list[Json], MessageId | None, Json] | None = None
         self._seeded: frozenset[str] = frozenset()
         self._lacking: RecordUid | None = None
+        self._holdings = Holdings()
+        self._stopped: ThreadId | None = None
+        """The conversation of which nothing runs until its next call of the model, where it goes back."""
         self._ended = False
         self.by_program = ByProgram(
             lambda: log.tree,
@@ -428,6 +433,8 @@ class Session:
             )
         )
         self._checkpointer.belongs_to(uid)
+        if thread.id == (self.tree.main or MAIN_THREAD):
+            self._holdings.belongs_to(uid)
         thread.contexts[uid] = thread.context()
         thread.first = thread.first or uid
         return uid, sent
@@ -605,7 +612,7 @@ class Session:
             """Known when what can be undone outside was: the last thing before the commit."""
             effects = surviving(self.tree, wish.target)
             said = self._memory.said(notes, rewinds=number, effects=effects, kept=self._keep_context)
-            return said + (degraded.MARKS if is_marked else "")
+            return said + (degraded.MARKS if is_marked else "") + self._holdings.told(self._main_only(thread, wish))
 
         to = context or Context(0, (), is_marked)
         try:
@@ -624,10 +631,15 @@ class Session:
         if self._keep_context:
             thread.insert(memory, rewound.branch, names(notes))
             return None
+        self._holdings.go_back(self._main_only(thread, wish))
         thread.cut(to, (*prefix, *memory), rewound.branch, (*held, *names(notes)))
         if is_marked:
             self._log.append(Warned(degraded.redacted(wish.target)))
         return None
+
+    def _main_only(self, thread: Thread, wish: Wish) -> RecordUid | None:
+        """The target of a rewind of the conversation whose agent holds something."""
+        return wish.target if thread.id == self.tree.main else None
 
     def _recorded_context(self, thread: Thread, target: RecordUid) -> tuple[list[Message], bool]:
         """What was sent at a call that this process knows no more of, and whether a secret is missing in it."""
@@ -685,7 +697,44 @@ class Session:
             self._log.append(NodeEnded(uid, self._log.put(output), latency_ms=ms(begun), digest=digest))
         return value
 
+    def rewind_tool(self, name: str, arguments: Json) -> str:
+        """Answer one of the two tools where the agent calls it inside of its harness; a tool node, as any other call.
+
+        A granted rewind is made at the next call of the model, whatever the harness does until then: no tool runs any
+        more.
+
+        Raises:
+            RewindSignal: it is granted. Whoever catches it may let the agent make its next call of the model.
+        """
+        told = self.tool(name, arguments, lambda: self.by_program.call(name, arguments).text)
+        with self._guarded():
+            return self._leave_for(self._thread_of(None)) or told
+
+    def _leave_for(self, thread: ThreadId) -> str | None:
+        """Have the agent leave what it is doing, where a rewind of that conversation was asked for; else None, or the
+        sentence that says why it stays. Raises: RewindSignal.
+        """
+        if self.by_program.stands(thread):
+            self._stopped = thread
+            raise RewindSignal
+        return None
+
+    def hold(self, held: Held) -> None:
+        """Keep what the agent of the main conversation holds besides its messages, as it is before its next call of
+        the model.
+        """
+        with self._lock:
+            self._holdings.hold(held)
+
+    def held(self) -> Held | None:
+        """What the agent has to hold after the call of the model that it made just now; None: what it does."""
+        with self._lock:
+            return self._holdings.take()
+
     def _begin_tool(self, name: str, arguments: Json, call_id: str | None) -> RecordUid:
+        thread = self._thread_of(call_id)
+        if thread == self._stopped and self.by_program.stands(thread):
+            raise RewindSignal
         state = self._checkpointer.save()
         uid = self._uid()
         tool = ToolInput(name, self._redact(jsonable(arguments)), call_id)
@@ -695,7 +744,7 @@ class Session:
                 "tool",
                 self.tree.head,
                 self.tree.branch,
-                self._thread_of(call_id),
+                thread,
                 key_of(tool.name, tool.arguments),
                 state.snapshot,
                 time.time_ns(),
@@ -738,7 +787,7 @@ class Session:
             raise NotRun(held.told)
 
     def _effects_of_tool(self, name: str, arguments: Json, call_id: str | None) -> tuple[Effect, ...]:
-        if name == SUBMISSION:
+        if name == SUBMISSION or name in NAMES:
             return ()
         pending = {key: tool for thread in self._threads.all() for key, tool in thread.pending.items()}
         return self.effects.of_tool(name, arguments, self.effects.claimed(name, call_id, pending))

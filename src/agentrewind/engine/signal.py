@@ -6,7 +6,7 @@ from agentrewind.core.records import Failure
 
 
 class RewindSignal(BaseException):
-    """Here this process of the agent ends; a new one takes its place (rewind.md, section 4, "fresh").
+    """The agent goes back: what it is doing ends here. In fresh mode its process does (rewind.md, section 4).
 
     Not an `Exception`, since harnesses turn those into observations; none of the signals of Python or asyncio, which
     they handle. Its text is always the same and holds no digit: some retry on any error that speaks of "429".
@@ -14,7 +14,7 @@ class RewindSignal(BaseException):
     """
 
     def __init__(self) -> None:
-        super().__init__("agentrewind: this process of the agent ends here; the run goes on in another one")
+        super().__init__("agentrewind: the agent goes back, and what it was doing ends here")
 
 
 class RaisedElsewhere(BaseException):

@@ -20,6 +20,7 @@ from agentrewind.core.strategy import Decision, GoOn, Stop
 from agentrewind.core.wire import Send, WireReply
 from agentrewind.engine.attempts import error_of
 from agentrewind.engine.channel import Gone, Line
+from agentrewind.engine.holdings import Held
 from agentrewind.engine.signal import RewindSignal
 from agentrewind.engine.written import jsonable
 from agentrewind.integrations.clients import install
@@ -81,6 +82,18 @@ class Remote:
         found, _ = self._ask(ask, ran, "tool")
         return values[0] if values else cast("T", found["value"])
 
+    def rewind_tool(self, name: str, arguments: Json) -> str:
+        """See `Recorder`. Raises: RewindSignal."""
+        found, _ = self._ask({"ask": "rewind", "name": name, "arguments": jsonable(arguments)})
+        return str(found["value"])
+
+    def hold(self, held: Held) -> None:
+        self._ask({"ask": "hold", "lost": list(held.lost)}, data=held.data)
+
+    def held(self) -> Held | None:
+        found, data = self._ask({"ask": "held"})
+        return None if found["lost"] is None else Held(data, tuple(found["lost"]))
+
     def submit(self, answer: str) -> Decision:
         found, _ = self._ask({"ask": "submit", "answer": answer})
         return Stop(**found["value"]) if found["kind"] == "stop" else GoOn(**found["value"])
@@ -109,20 +122,22 @@ class Remote:
         ask: Json,
         work: Callable[[Json], tuple[Json, bytes]] | None = None,
         boundary: str = "harness",
+        *,
+        data: bytes = b"",
     ) -> tuple[Json, bytes]:
         """The answer, after doing what the supervisor asks for meanwhile. What `work` raises goes on its way."""
         self._open += 1
         try:
             while True:
                 try:
-                    return self._answered(ask, work, boundary)
+                    return self._answered(ask, data, work, boundary)
                 except Woken:
                     continue
         finally:
             self._open -= 1
 
     def _answered(
-        self, ask: Json, work: Callable[[Json], tuple[Json, bytes]] | None, boundary: str
+        self, ask: Json, given: bytes, work: Callable[[Json], tuple[Json, bytes]] | None, boundary: str
     ) -> tuple[Json, bytes]:
         """Raises: Woken."""
         if self._over.is_set():
@@ -130,7 +145,7 @@ class Remote:
         raised: BaseException | None = None
         try:
             with self._control.dial() as line:
-                line.send(ask)
+                line.send(ask, given)
                 while True:
                     found, data = line.receive()
                     if found["do"] == "park":

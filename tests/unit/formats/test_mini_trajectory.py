@@ -179,7 +179,7 @@ def test_odd_messages_make_no_mess(home: Home, tmp_path: Path, odd: object) -> N
     assert check(run.path) == []
 
 
-@pytest.mark.mini
+@pytest.mark.lane
 def test_a_trajectory_of_the_real_agent_is_imported(home: Home, tmp_path: Path) -> None:
     from minisweagent.agents.default import DefaultAgent
     from minisweagent.environments.local import LocalEnvironment

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,56 +10,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 from agentrewind.core.codec import Json
 from agentrewind.core.edits import Message
-from agentrewind.core.errors import AgentError, NotRun, ProviderError
+from agentrewind.core.errors import AgentError, ProviderError
 from agentrewind.core.strategy import Stop
-from agentrewind.core.tools import CANDIDATES, COMMIT
-from agentrewind.engine.commands import CommandResult
-from agentrewind.integrations.harnesses.contract import Job, Outcome, progress_line
-from agentrewind.integrations.sandbox import commands_of
-from agentrewind.integrations.sandbox.spec import told
+from agentrewind.integrations.harnesses import sdk, shell
+from agentrewind.integrations.harnesses.contract import Job, Outcome
 
 if TYPE_CHECKING:
     import httpx
 
 BASE_URL = "https://api.openai.com/v1"
-REQUEST_TIMEOUT_S = 600.0
-OUTPUT_LIMIT = 16_000
-"""How many bytes of a command's output the model sees."""
 CUT_OFF_LIMIT = 3
 """How many answers in a row may end at the token limit without a tool call."""
 
-SYSTEM = """\
-You are a careful engineer who works through a shell. Do the task that the user gives you in the workspace, a directory
-that already holds what you need.
-
-How it works:
-- Every call of the shell tool starts a new bash in the workspace. What a command changes on disk stays; a cd, a
-  variable or an activated environment ends with the command, so put what belongs together into one command.
-- Commands have no input and no terminal: give every answer by option or file, and start long-running programs in the
-  background with their output sent to a file.
-- Look before you change, change in small steps, and run what you wrote.
-- When the task is done, and only then, answer without a tool call and say in a few sentences what you did. That is
-  your submission: it is checked, and if something is still missing you are told what, and go on.\
-"""
-REWIND = f"You can also go back to an earlier point of your work: see the tools {CANDIDATES} and {COMMIT}."
-
 SHELL: Json = {
     "type": "function",
-    "function": {
-        "name": "shell",
-        "description": "Run a bash command in the workspace and return its output (stdout and stderr) and exit code.",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "command": {"type": "string", "description": "The command, as you would type it."},
-                "timeout": {
-                    "type": "number",
-                    "description": "End the command after this many seconds. By default it runs as long as it needs.",
-                },
-            },
-            "required": ["command"],
-        },
-    },
+    "function": {"name": shell.NAME, "description": shell.DESCRIPTION, "parameters": shell.PARAMETERS},
 }
 
 CUT_OFF = "Your answer was cut off at the token limit. Go on, in smaller pieces: one short tool call at a time."
@@ -82,6 +46,7 @@ class BuiltinAgent:
     """What a process imports from which processes of this agent are forked."""
     seeds: ClassVar[bool] = True
     """Whether it goes on from `Job.seed`."""
+    options: ClassVar[tuple[str, ...]] = ("max_steps", "temperature", "request", "command_timeout_s", "pass_keys")
     retry_delays_s: tuple[float, ...] = (1.0, 4.0, 15.0)
     """How long to wait before each new try of a request that failed in passing."""
 
@@ -94,7 +59,7 @@ class _Conversation:
     def __init__(self, job: Job, endpoint: _Endpoint) -> None:
         self._job = job
         self._endpoint = endpoint
-        self._commands = commands_of(job.sandbox)
+        self._shell = shell.Shell(job)
         self._messages: list[Message] = [dict(message) for message in job.seed] or _opening(job)
 
     def run(self) -> Outcome:
@@ -125,59 +90,18 @@ class _Conversation:
 
     def _run(self, call: Json) -> str:
         name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
-        if name != "shell":
+        if name != shell.NAME:
             return f"There is no tool {name!r}. Nothing was run; the tool for commands is 'shell'."
         if UNPARSED in arguments:
             return (
                 "The arguments of this call are not a JSON object, so nothing was run. Call shell again with"
                 ' {"command": "..."}, with quotes and line breaks inside the command escaped.'
             )
-        command, timeout = arguments.get("command"), arguments.get("timeout")
-        if not isinstance(command, str) or not command.strip():
-            return "Nothing was run: 'command' must be the command to run, as a string."
-        if timeout is not None and not (_is_number(timeout) and 0 < timeout < math.inf):
-            return "Nothing was run: 'timeout' must be a number of seconds above 0."
-        return self._shell(command, timeout, call["id"])
-
-    def _shell(self, command: str, timeout: float | None, call_id: str) -> str:
-        job = self._job
-        job.say(progress_line(command))
-        arguments = {"command": command} if timeout is None else {"command": command, "timeout": timeout}
-        if timeout is None:
-            timeout = job.settings.get("command_timeout_s")
-
-        def run() -> str:
-            return _told(
-                self._commands.run(
-                    command,
-                    cwd=job.workspace,
-                    environ=job.environ,
-                    timeout_s=timeout,
-                    output_limit=OUTPUT_LIMIT,
-                    pass_keys=job.settings.get("pass_keys", ()),
-                )
-            )
-
-        try:
-            return job.recorder.tool("shell", arguments, run, call_id=call_id)
-        except NotRun as held:
-            return str(held)
+        return self._shell.call(arguments, call["id"])
 
 
 def _opening(job: Job) -> list[Message]:
-    parts = (SYSTEM, told(job.sandbox), REWIND if job.offers_rewind else "")
-    return [{"role": "system", "content": "\n\n".join(filter(None, parts))}, {"role": "user", "content": job.task}]
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _told(result: CommandResult) -> str:
-    end = "" if not result.output or result.output.endswith("\n") else "\n"
-    if result.timed_out:
-        return f"{result.output}{end}[timed out after {result.seconds:.0f} s; the command was ended]"
-    return f"{result.output}{end}[exit code {result.exit_code}]"
+    return [{"role": "system", "content": shell.instructions(job)}, {"role": "user", "content": job.task}]
 
 
 # --- the endpoint -----------------------------------------------------------------------------------------------------
@@ -194,7 +118,7 @@ def _client(job: Job) -> httpx.Client:
 
     return httpx.Client(
         headers={"Authorization": f"Bearer {job.api_key.strip()}"} if job.api_key else {},
-        timeout=httpx.Timeout(REQUEST_TIMEOUT_S, connect=15.0),
+        timeout=httpx.Timeout(sdk.REQUEST_TIMEOUT_S, connect=15.0),
         mounts={"all://127.0.0.1": None, "all://localhost": None, "all://[::1]": None},  # never through a proxy
     )
 
@@ -219,10 +143,7 @@ class _Endpoint:
         self._client = client
         self._delays = retry_delays_s
         self._answered = False
-        self._params: dict[str, Json] = dict(job.settings.get("request", {}))
-        temperature = job.settings.get("temperature", 0)
-        if temperature is not None:
-            self._params.setdefault("temperature", temperature)
+        self._params = sdk.request_fields(job)
 
     def answer(self, messages: list[Message]) -> tuple[Message, str | None]:
         """The model's next message in the form in which it goes back to the provider, and why it ended.
@@ -291,20 +212,9 @@ class _Endpoint:
 
     def _refusal(self, response: httpx.Response) -> ProviderError:
         status, said = response.status_code, self._quoted(_error_text(response))
-        match status:
-            case 401 | 403:
-                what = f"The model's endpoint {self._base} refused the API key"
-            case 404:
-                what = (
-                    f"The model's endpoint {self._base} doesn't know the model {self._model!r} (or isn't at this URL)"
-                )
-            case 429:
-                what = f"The model's endpoint {self._base} has no room for more requests (rate limit or quota)"
-            case _ if status >= 500:  # noqa: PLR2004
-                what = f"The model's endpoint {self._base} failed"
-            case _:
-                what = f"The model's endpoint {self._base} refused the request"
-        return ProviderError(f"{what} (HTTP {status}): {said}")
+        return ProviderError(
+            f"The model's endpoint {self._base} {sdk.refusal(status, self._model)} (HTTP {status}): {said}"
+        )
 
     def _quoted(self, text: str) -> str:
         if self._key:

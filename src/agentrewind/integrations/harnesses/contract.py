@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 from agentrewind.core.codec import Json
 from agentrewind.core.edits import Message
 from agentrewind.core.strategy import Decision
+from agentrewind.engine.holdings import Held
 from agentrewind.integrations.sandbox.spec import Sandbox
 
 T = TypeVar("T")
@@ -22,7 +23,26 @@ class Recorder(Protocol):
     """The part of a session that an adapter uses: its tool calls become nodes. LLM calls are seen on the wire."""
 
     def tool(self, name: str, arguments: Json, run: Callable[[], T], *, call_id: str | None = None) -> T:
-        """Record one tool call; returns what `run` returns and raises what it raises."""
+        """Record one tool call; returns what `run` returns and raises what it raises.
+
+        Raises:
+            NotRun: the call may not run; the text says why, to the model. RewindSignal: the agent goes back; nothing
+                runs until its next call of the model.
+        """
+
+    def rewind_tool(self, name: str, arguments: Json) -> str:
+        """Answer one of the two rewind tools, for agents whose tools aren't declared to the provider (they write code,
+        or calls in the text of their answers). All others are answered on the wire.
+
+        Raises:
+            RewindSignal: it is granted, and made at the agent's next call of the model.
+        """
+
+    def hold(self, held: Held) -> None:
+        """Keep what the agent holds besides its messages, as it is right before a call of the model."""
+
+    def held(self) -> Held | None:
+        """Right after a call of the model: what the agent has to hold from here on; None: what it holds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,14 @@ class MiniSweAgent:
     """What a process imports from which processes of this agent are forked."""
     seeds: ClassVar[bool] = True
     """Whether it goes on from `Job.seed`."""
+    options: ClassVar[tuple[str, ...]] = (
+        "max_steps",
+        "temperature",
+        "request",
+        "command_timeout_s",
+        "pass_keys",
+        "trajectory",
+    )
     retry_delays_s: tuple[float, ...] = (1.0, 4.0, 15.0)
     """How long to wait before each new try of a request that failed in passing."""
 

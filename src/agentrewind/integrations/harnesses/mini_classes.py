@@ -11,11 +11,9 @@ import platform
 import re
 import ssl
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from agentrewind.core.codec import Json
 from agentrewind.core.edits import Message
@@ -23,6 +21,7 @@ from agentrewind.core.errors import AgentError, AgentRewindError, NotRun, Provid
 from agentrewind.core.strategy import Stop
 from agentrewind.core.tools import CANDIDATES, COMMIT
 from agentrewind.integrations.harnesses.contract import Job, Outcome, progress_line
+from agentrewind.integrations.harnesses.sdk import REQUEST_TIMEOUT_S, chain, is_loopback, request_fields
 from agentrewind.integrations.sandbox import commands_of
 from agentrewind.integrations.sandbox.spec import told
 
@@ -42,7 +41,6 @@ except ImportError as error:
         f"mini-SWE-agent can't be used here ({error}). `pip install 'agentrewind[mini]'` adds it."
     ) from error
 
-REQUEST_TIMEOUT_S = 600.0
 OUTPUT_LIMIT = 1_000_000
 """How many bytes of a command's output are kept; mini-SWE-agent shows the model less of it."""
 ACCEPTED = "Submission received. It was checked; the result follows."
@@ -230,7 +228,7 @@ class Model(LitellmModel):  # type: ignore[misc]
         # Not in the configuration, which upstream writes into trajectories and offers to templates.
         key = job.api_key or ("none" if job.base_url else None)
         self._transport: dict[str, Any] = {"api_key": key} if key else {}
-        if job.base_url and _is_loopback(job.base_url):
+        if job.base_url and is_loopback(job.base_url):
             self._transport["client"] = _direct_client(job.base_url, key)
         self._answered = False
 
@@ -245,7 +243,7 @@ class Model(LitellmModel):  # type: ignore[misc]
             try:
                 response = super()._query(messages, **self._transport, **kwargs)
             except openai.OpenAIError as error:
-                ours = next((cause for cause in _chain(error) if isinstance(cause, AgentRewindError)), None)
+                ours = next((cause for cause in chain(error) if isinstance(cause, AgentRewindError)), None)
                 if ours is not None:  # raised under the SDK, by whoever records this run
                     raise ours from ours.__cause__
                 problem, delay = self._problem(error), next(delays, None)
@@ -282,17 +280,7 @@ def _request(job: Job) -> dict[str, Json]:
     fields: dict[str, Json] = {"timeout": REQUEST_TIMEOUT_S, "max_retries": 0, "num_retries": 0}
     if job.base_url:
         fields["api_base"] = job.base_url
-    temperature = job.settings.get("temperature", 0)
-    if temperature is not None:
-        fields["temperature"] = temperature
-    return {**fields, **job.settings.get("request", {})}
-
-
-def _is_loopback(base_url: str) -> bool:
-    try:
-        return urlsplit(base_url).hostname in ("127.0.0.1", "::1", "localhost")
-    except ValueError:
-        return False
+    return {**fields, **request_fields(job)}
 
 
 def _direct_client(base_url: str, key: str | None) -> openai.OpenAI:
@@ -306,15 +294,6 @@ def _direct_client(base_url: str, key: str | None) -> openai.OpenAI:
     return openai.OpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http_client)
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """`error` and what it was raised from or during."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
-
-
 def _cause(error: BaseException, *names: str) -> BaseException | None:
     """The error of that name behind `error`; by name, because httpx and httpx2 each have their own."""
-    return next((cause for cause in _chain(error) if type(cause).__name__ in names), None)
+    return next((cause for cause in chain(error) if type(cause).__name__ in names), None)

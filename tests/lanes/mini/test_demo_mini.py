@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -11,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [
-    pytest.mark.mini,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(importlib.util.find_spec("minisweagent") is None, reason="mini-SWE-agent isn't installed here"),
-]
+from tests.lanes import needs
+
+pytestmark = needs("minisweagent", "mini")
 
 
 def cli(base: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:

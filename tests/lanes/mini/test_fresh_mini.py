@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import signal
@@ -12,18 +11,12 @@ import pytest
 
 from agentrewind.testing.scripted import Request, ScriptedModel, Step, call
 from tests.e2e.test_fresh import ONE, TWO, WHO, Place, is_memory, is_sound, notes, once, place, without_memory
+from tests.lanes import needs
 from tests.trees import content, differences
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
-pytestmark = [
-    pytest.mark.mini,
-    pytest.mark.skipif(
-        importlib.util.find_spec("minisweagent") is None,
-        reason="mini-SWE-agent isn't installed: pip install 'agentrewind[mini]'",
-    ),
-    pytest.mark.timeout(300),
-]
+pytestmark = needs("minisweagent", "mini")
 
 
 def bash(command: str) -> Step:

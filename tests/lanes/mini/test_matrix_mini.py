@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -11,19 +10,11 @@ from tests.e2e import matrix
 from tests.e2e.matrix import ANSWER, LOOPS, MODES
 from tests.e2e.test_exec import python
 from tests.e2e.test_matrix import FORMS, an_agent_of_ours, ended_well, importable, place, played
+from tests.lanes import needs
 
 __all__ = ["importable"]
 
-pytestmark = [
-    pytest.mark.mini,
-    pytest.mark.skipif(
-        importlib.util.find_spec("litellm") is None or importlib.util.find_spec("minisweagent") is None,
-        reason="LiteLLM and mini-SWE-agent aren't installed: pip install 'agentrewind[mini]'",
-    ),
-    # What LiteLLM, pydantic and aiohttp warn about is theirs.
-    pytest.mark.filterwarnings("default"),
-    pytest.mark.timeout(300),
-]
+pytestmark = needs("litellm", "mini")
 
 CELLS = [("litellm", dialect, form) for dialect in ("chat", "responses", "messages") for form in FORMS]
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"

@@ -1,7 +1,4 @@
-"""The contract of a harness adapter, to be run on any of them: subclass `HarnessContract` and name its factories.
-
-A scripted model on loopback plays the model, a list plays the recorder; commands are real.
-"""
+"""What can be seen of an adapter alone: submissions, tools, the conversation, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -64,6 +61,16 @@ class Notebook:
         value = run()
         self.calls.append(Recorded(name, arguments, call_id, value))
         return value
+
+    def rewind_tool(self, name: str, arguments: Json) -> str:
+        """There is nothing to go back to."""
+        return str(self.tool(name, arguments, lambda: "There are no checkpoints."))
+
+    def hold(self, held: object) -> None:
+        """Nothing is ever brought back."""
+
+    def held(self) -> None:
+        """Nothing has to be brought back."""
 
 
 class Signal(BaseException):
