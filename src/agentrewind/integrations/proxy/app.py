@@ -20,6 +20,7 @@ from agentrewind.integrations.proxy import answers, upstream
 from agentrewind.integrations.proxy.callers import Callers
 from agentrewind.integrations.proxy.calls import Call
 from agentrewind.integrations.proxy.client import Client, ClientLeft, Receive, Scope, SendEvent
+from agentrewind.integrations.proxy.line import Line
 from agentrewind.integrations.proxy.upstream import Family, Upstream
 
 ANTHROPIC_MOUNT = b"/anthropic"
@@ -42,11 +43,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What a client asked for: whose it is, its path there, and the address."""
+    """What a client asked for: whose it is, its path here, and where it is there."""
 
     upstream: Upstream
     path: str
-    url: httpx.URL
+    raw: bytes
+    """Path and query there."""
+
+    @property
+    def url(self) -> httpx.URL:
+        return self.upstream.base.copy_with(raw_path=self.raw)
 
 
 class App:
@@ -73,6 +79,7 @@ class App:
             family: upstream.http_client(trust_env=not target.on_loopback, silence_s=limits.silence_s)
             for family, target in upstreams.items()
         }
+        self._lines = {family: Line(target, limits.silence_s) for family, target in upstreams.items()}
         self._under_way: set[asyncio.Task[Any]] = set()
         self._closing = False
         self.failures: list[Exception] = []
@@ -103,6 +110,8 @@ class App:
         if self._under_way:
             await asyncio.wait(self._under_way)
         await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
+        for line in self._lines.values():
+            line.close()
         for client in self._http.values():
             await client.aclose()
 
@@ -113,7 +122,7 @@ class App:
             return
         target = self._target(path, client.query)
         try:
-            if self._interposer.wants(client.method, target.url.host, target.path):
+            if self._interposer.wants(client.method, target.upstream.base.host, target.path):
                 await self._recorded(client, target)
             else:
                 await self._passed(client, target, None)
@@ -142,7 +151,7 @@ class App:
         if path == ANTHROPIC_MOUNT or path.startswith(ANTHROPIC_MOUNT + b"/"):
             family, path = "anthropic", path.removeprefix(ANTHROPIC_MOUNT)
         found = self._upstreams[family]
-        return _Target(found, path.decode("latin-1"), found.url(path, query))
+        return _Target(found, path.decode("latin-1"), found.target(path, query))
 
     # --- recorded ---
 
@@ -166,10 +175,10 @@ class App:
         """The interposer's answer, with keep-alives to the client while a streamed one is waited for."""
         headers = upstream.for_new_body(target.upstream.headers(client.headers))
 
-        async def ask(content: bytes) -> WireReply:
-            request = httpx.Request("POST", target.url, headers=headers, content=content)
-            answer = await self._http[target.upstream.family].send(request)
-            return WireReply(answer.status_code, upstream.of_read_answer(answer.headers.raw), answer.content)
+        line = self._lines[target.upstream.family]
+
+        def ask(content: bytes, caller: Call) -> WireReply:
+            return line.ask(target.raw, headers, content, caller)
 
         call = Call(self._pool, self._work(client.port, target.path, body), ask)
         answered = call.start()

@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
+from typing import Protocol
+
+import httpx
 
 from agentrewind.core.codec import Json
 from agentrewind.core.wire import Send, WireReply
 from agentrewind.integrations.bodies import written
 from agentrewind.integrations.proxy.client import ClientLeft
 
-Ask = Callable[[bytes], Coroutine[Any, Any, WireReply]]
+
+class Ask(Protocol):
+    """Sends the bytes of a request upstream, and has the caller hold what ends it."""
+
+    def __call__(self, content: bytes, caller: Call) -> WireReply: ...
 
 
 class Call:
-    """Runs `work` in a thread of `pool`; what it sends is sent by the event loop.
+    """Runs `work` in a thread of `pool`, which asks upstream by itself.
 
     The work always comes to its end, so that what it has begun (a rewind) is whole. `leave` ends the request that is
     under way upstream, and lets every later one fail.
@@ -25,13 +31,12 @@ class Call:
 
     def __init__(self, pool: concurrent.futures.Executor, work: Callable[[Send], WireReply], ask: Ask) -> None:
         self._pool, self._work, self._ask = pool, work, ask
-        self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
-        self._under_way: concurrent.futures.Future[WireReply] | None = None
+        self._cut: Callable[[], object] = lambda: None
         self._left = False
 
     def start(self) -> asyncio.Future[WireReply]:
-        return self._loop.run_in_executor(self._pool, self._work, self)
+        return asyncio.get_running_loop().run_in_executor(self._pool, self._work, self)
 
     @property
     def left(self) -> bool:
@@ -40,18 +45,24 @@ class Call:
     def __call__(self, body: Json) -> WireReply:
         """Send a request upstream. In the thread. Raises: what the request raised; ClientLeft."""
         content = written(body)
+        if self._left:
+            raise ClientLeft
+        try:
+            return self._ask(content, self)
+        except httpx.HTTPError:
+            if self._left:
+                raise ClientLeft from None
+            raise
+
+    def holds(self, cut: Callable[[], object]) -> None:
+        """From here on, `cut` ends what is waited for. Raises: ClientLeft."""
         with self._lock:
+            self._cut = cut
             if self._left:
                 raise ClientLeft
-            self._under_way = asyncio.run_coroutine_threadsafe(self._ask(content), self._loop)
-        try:
-            return self._under_way.result()
-        except concurrent.futures.CancelledError:
-            raise ClientLeft from None
 
     def leave(self) -> None:
         """In the event loop: nobody waits for the answer any more."""
         with self._lock:
             self._left = True
-            if self._under_way is not None:
-                self._under_way.cancel()
+            self._cut()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -24,7 +25,8 @@ _PLACEHOLDERS = frozenset({b"", PLACEHOLDER.encode(), b"dummy", b"empty", b"none
 CONNECT_S = 15.0
 SILENCE_S = 600.0
 """How long an upstream may send nothing at all: as long as the SDKs wait."""
-_IDLE_S = 15.0
+IDLE_S, KEPT = 15.0, 100
+"""How long a connection is kept that nobody uses, and how many are."""
 
 _OF_THE_CONNECTION = frozenset(
     {
@@ -68,19 +70,22 @@ class Upstream:
             raise UsageError(f"{self.base_url!r} is not the URL of a model's endpoint, like {OPENAI}.")
 
     @property
+    def base(self) -> httpx.URL:
+        return _parsed(self.base_url)
+
+    @property
     def on_loopback(self) -> bool:
-        host = httpx.URL(self.base_url).host
+        host = self.base.host
         try:
             return host == "localhost" or ipaddress.ip_address(host).is_loopback
         except ValueError:
             return False
 
-    def url(self, path: bytes, query: bytes) -> httpx.URL:
-        """The address there of what the client asked for at `path` here."""
-        base = httpx.URL(self.base_url)
+    def target(self, path: bytes, query: bytes) -> bytes:
+        """The path and query there of what the client asked for at `path` here."""
         rest = path.removeprefix(b"/v1") if self.family == "openai" else path
-        raw = base.raw_path.rstrip(b"/") + rest
-        return base.copy_with(raw_path=raw + b"?" + query if query else raw)
+        raw = self.base.raw_path.rstrip(b"/") + rest
+        return raw + b"?" + query if query else raw
 
     def headers(self, client: Iterable[tuple[bytes, bytes]]) -> Headers:
         """The client's headers without those of its connection; with our key where it has none."""
@@ -95,6 +100,11 @@ class Upstream:
         if self.family == "anthropic":
             return [*kept, (b"x-api-key", self.api_key.encode())]
         return [*kept, (b"authorization", b"Bearer " + self.api_key.encode())]
+
+
+@functools.cache
+def _parsed(base_url: str) -> httpx.URL:
+    return httpx.URL(base_url)
 
 
 def without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes]) -> Headers:
@@ -122,5 +132,5 @@ def http_client(*, trust_env: bool, silence_s: float = SILENCE_S) -> httpx.Async
     return httpx.AsyncClient(
         trust_env=trust_env,
         timeout=httpx.Timeout(silence_s, connect=CONNECT_S, pool=None),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=_IDLE_S),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEPT, keepalive_expiry=IDLE_S),
     )
