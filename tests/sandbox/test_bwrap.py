@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
@@ -17,7 +18,7 @@ import pytest
 from agentrewind.engine.commands import CANNOT_START
 from agentrewind.engine.processes import RUN_MARK
 from agentrewind.engine.started import TIMED_OUT
-from agentrewind.integrations.sandbox import cgroups, commands_of, probe, side
+from agentrewind.integrations.sandbox import cgroups, commands_of, configuration, probe, side
 from agentrewind.integrations.sandbox import filter as filters
 from agentrewind.integrations.sandbox.side import prepare
 from agentrewind.integrations.sandbox.spec import Confinement, Limits, Sandbox, told
@@ -313,3 +314,62 @@ def test_the_filter_is_one_program_for_each_known_machine():
         assert len(code) % 8 == 0
         assert len(code) // 8 < 4096
     assert filters.program("pdp11") is None
+
+
+@needs_bwrap
+class TestConfiguration:
+    def test_what_programs_look_up_in_etc_is_there_and_nothing_else(self, run):
+        done = run("ls /etc; cat /etc/passwd; getent services http")
+        names = set(done.output.split())
+        assert {"passwd", "group", "hosts", "nsswitch.conf"} <= names
+        assert not {"shadow", "ssh", "sudoers", "cron.d"} & names
+        for name in ("services", "localtime", "ld.so.cache", "os-release"):
+            if os.path.exists(f"/etc/{name}"):
+                seen = run(f"cat /etc/{name} | sha256sum").output.split()[0]
+                assert seen == hashlib.sha256(Path(f"/etc/{name}").read_bytes()).hexdigest()
+
+    def test_it_can_not_be_written(self, run):
+        done = run("echo x > /etc/hosts; echo x > /etc/new; rm -f /etc/passwd; cat /etc/hosts")
+        assert "x\n" not in done.output
+        assert "127.0.0.1 localhost" in done.output
+
+    def test_what_only_some_may_read_is_not_copied(self, tmp_path, monkeypatch):
+        source = tmp_path / "etc"
+        source.mkdir()
+        (source / "open").write_text("for all")
+        (source / "closed").write_text("for some")
+        (source / "closed").chmod(0o640)
+        (source / "loop").symlink_to(".")
+        to = tmp_path / "to"
+        configuration._copy(str(source), to, 3)
+        assert (to / "open").read_text() == "for all"
+        assert not list(to.rglob("closed"))
+
+    def test_something_of_etc_can_be_asked_for_by_name(self, make, workspace):
+        if not os.path.exists("/etc/fstab"):
+            pytest.skip("there is no /etc/fstab here")
+        sandbox = make(readable=("/etc/fstab",))
+        done = commands_of(sandbox).run("cat /etc/fstab", cwd=workspace, environ=os.environ, timeout_s=60)
+        assert (done.exit_code, done.output) == (0, Path("/etc/fstab").read_text())
+
+
+def test_few_things_are_mounted(make):
+    """Each costs a command time, and the more the more there are."""
+    sandbox = make()
+    mounted = [mount.at for mount in view(sandbox) if mount.how != "link"]
+    others = set(sandbox.tools) | {f"/etc/{name}" for name in configuration.MOUNTED}
+    assert len([at for at in mounted if at not in others]) <= 14, mounted
+
+
+def test_what_lies_in_something_that_is_seen_is_mounted_with_it(make, tmp_path):
+    outer, inner = tmp_path / "tools", tmp_path / "tools" / "bin"
+    inner.mkdir(parents=True)
+    sandbox = replace(make(), tools=(str(outer), str(inner)))
+    assert [mount.at for mount in view(sandbox) if "tools" in mount.at] == [str(outer)]
+    (inner / "more").mkdir()
+    hidden = replace(sandbox, tools=(str(outer), str(inner / "more")), hidden=(str(inner),))
+    assert [(mount.at, mount.how) for mount in view(hidden) if "tools" in mount.at] == [
+        (str(outer), "read"),
+        (str(inner), "nothing"),
+        (str(inner / "more"), "read"),
+    ]

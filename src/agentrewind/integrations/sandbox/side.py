@@ -7,6 +7,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from agentrewind.integrations.sandbox.configuration import copy_configuration
 from agentrewind.integrations.sandbox.spec import HOME, SIDES, USER, Sandbox
 from agentrewind.integrations.sandbox.view import view
 
@@ -24,6 +25,8 @@ def prepare(sandbox: Sandbox) -> None:
         if not made.is_dir():
             made.mkdir()
             made.chmod(0o1777 if name == "tmp" else 0o755)
+    sandbox.etc.chmod(0o755)
+    copy_configuration(sandbox.etc)
     mount_points(sandbox)
     uid, gid = os.getuid(), os.getgid()
     _write(
@@ -42,7 +45,7 @@ def _write(sandbox: Sandbox, name: str, text: str) -> None:
 
 
 def mount_points(sandbox: Sandbox) -> None:
-    """Make the places at which something is seen below `/tmp` or the home directory, before every command anew.
+    """Make the places at which something is seen below `/tmp`, the home directory or `/etc`, before every command anew.
 
     A command may have put a link where one was, and bubblewrap, which runs outside, would follow it: what is no
     directory there is removed.
@@ -50,11 +53,12 @@ def mount_points(sandbox: Sandbox) -> None:
     Raises:
         OSError: one can't be made.
     """
+    tops = {"/etc": sandbox.etc, **{at: sandbox.sides / name for name, at in SIDES.items()}}
     for mount in view(sandbox):
-        for name, at in SIDES.items():
+        for at, top in tops.items():
             if mount.at.startswith(f"{at}/"):
                 is_file = mount.how == "read" and not os.path.isdir(mount.source)
-                _make(sandbox.sides / name, mount.at[len(at) + 1 :].split("/"), is_file=is_file)
+                _make(top, mount.at[len(at) + 1 :].split("/"), is_file=is_file)
 
 
 def _make(top: Path, names: list[str], *, is_file: bool) -> None:

@@ -9,21 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from agentrewind.integrations.sandbox.configuration import MOUNTED, PRIVATE
 from agentrewind.integrations.sandbox.spec import SIDES, Sandbox
 
 How = Literal["read", "write", "link", "nothing"]
 
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_ETC = (
-    "alternatives", "bash_completion", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version",
-    "dictionaries-common", "fonts", "group", "hosts", "java", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
-    "locale.alias", "locale.conf", "localtime", "machine-id", "magic", "magic.mime", "mime.types", "nsswitch.conf",
-    "os-release", "passwd", "perl", "pki", "profile.d", "protocols", "python3", "python3.11", "redhat-release", "rpc",
-    "services", "ssl", "terminfo", "timezone", "vulkan", "xattr.conf",
-)  # fmt: skip
-"""What programs of all kinds look up; nothing that holds a secret, and no configuration that leads to one."""
-_OURS = ("passwd", "group", "hosts", "nsswitch.conf", "machine-id")
-_PRIVATE = ("ssl/private", "pki/tls/private")
 _HOMES_OF_TOOLS = re.compile(
     r"\.nvm/versions/node/[^/]+|\.pyenv/versions/[^/]+|\.local/share/uv/(?:python|tools)/[^/]+|\.rustup"
     r"|\.local/share/(?:mise|rtx)/installs/[^/]+(?:/[^/]+)?|\.asdf/installs/[^/]+/[^/]+|\.volta/tools"
@@ -68,11 +59,11 @@ def _system() -> Iterator[Mount]:
 
 
 def _configuration(sandbox: Sandbox) -> Iterator[Mount]:
-    for name in _ETC:
-        source = str(sandbox.etc / name) if name in _OURS else f"/etc/{name}"
-        if os.path.exists(source):
-            yield Mount(f"/etc/{name}", "read", source)
-    for name in _PRIVATE:
+    yield Mount("/etc", "read", str(sandbox.etc))
+    for name in MOUNTED:
+        if os.path.isdir(f"/etc/{name}"):
+            yield Mount(f"/etc/{name}", "read", f"/etc/{name}")
+    for name in PRIVATE:
         if os.path.isdir(f"/etc/{name}"):
             yield Mount(f"/etc/{name}", "nothing")
     if sandbox.confinement.network and os.path.exists("/etc/resolv.conf"):
@@ -88,9 +79,14 @@ def _covered(sandbox: Sandbox) -> Iterator[Mount]:
 
 
 def _readable(sandbox: Sandbox) -> Iterator[str]:
-    """What is in the workspace is seen with it: a place to see it at there could be moved by a command."""
-    for path in (*sandbox.tools, *map(os.path.realpath, sandbox.confinement.readable)):
-        if not _inside(path, sandbox.workspace) and os.path.exists(path):
+    """What is in the workspace is seen with it: a place to see it at there could be moved by a command. And what lies
+    in something else that is seen, and not in what is hidden, is seen with that.
+    """
+    wanted = (*sandbox.tools, *map(os.path.realpath, sandbox.confinement.readable))
+    found = dict.fromkeys(path for path in wanted if not _inside(path, sandbox.workspace) and os.path.exists(path))
+    for path in found:
+        above = any(_inside(path, other) for other in found if other != path)
+        if not above or any(_inside(path, covered) for covered in sandbox.hidden):
             yield path
 
 
