@@ -34,6 +34,10 @@ lint: $(VENV)/dev ## Types, style, and the direction of imports
 test: lint ## Everything but the heavy harnesses, in under ten minutes on two cores
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not lane and not slow"
 
+docs: $(VENV)/dev ## The documentation site in build/site; fails on a warning or a dead link
+	$(BIN)/python $(PIP) $$($(PYTHON) .ci/dev_requirements.py docs)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 test-browser: $(VENV)/dev ## The page in a real browser (needs Chromium; downloads 50 MB once)
 	$(BIN)/python $(PIP) $$($(PYTHON) .ci/dev_requirements.py browser)
 	$(BIN)/python -m pytest -s tests/browser
