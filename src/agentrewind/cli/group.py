@@ -35,6 +35,8 @@ COMMANDS = {
     "import": "Take in a run from a bundle or a trajectory.",
     "eval": "Play environments with a policy, with and without ways back.",
     "tasks": "List, check and write the tasks of the benchmark.",
+    "bench": "Run tasks under several strategies, and compare what came of them.",
+    "sim": "Serve the simulated model on loopback, for trying things without a real one.",
     "snap": "Save and restore any directory by hand, without an agent.",
     "store": "Look after the snapshots: what they take, whether they are sound, what may go.",
     "paths": "Show what of a directory is saved, and how.",

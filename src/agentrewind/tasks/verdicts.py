@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from agentrewind.core.records import Criterion as CriterionRecord
 from agentrewind.core.records import Judged, RecordUid
 from agentrewind.tasks.check import EVALUATOR_ERROR
 from agentrewind.tasks.task import Criterion
@@ -77,4 +78,5 @@ class Verdicts:
             feedback=self.feedback,
             satisfied=self.satisfied,
             total=len(self.items),
+            criteria=tuple(CriterionRecord(item.criterion.id, item.outcome) for item in self.items),
         )

@@ -34,9 +34,20 @@ class ScriptedModel:
         api_key: where given, requests without this key get status 401. It stands where each API has it:
             `Authorization: Bearer` or `x-api-key`.
         models: what `/v1/models` lists.
+        remember: whether `requests`, `header_names`, `refused` and `Request.attempt` count what came; without, a server
+            that answers for days doesn't grow.
+        port: where to listen; 0 for any free port.
     """
 
-    def __init__(self, script: Script, *, api_key: str = "", models: Sequence[str] = ("scripted",)) -> None:
+    def __init__(
+        self,
+        script: Script,
+        *,
+        api_key: str = "",
+        models: Sequence[str] = ("scripted",),
+        remember: bool = True,
+        port: int = 0,
+    ) -> None:
         self._play = script if callable(script) else _Played(script)
         self._api_key = api_key
         self._models = tuple(models)
@@ -46,7 +57,9 @@ class ScriptedModel:
         self._calls = 0
         self._responses = Responses()
         self._apis: tuple[Api, ...] = (Chat(), self._responses, Messages())
-        self._server = _Server(self)
+        self._remember = remember
+        self._number = itertools.count()
+        self._server = _Server(self, port)
         self.requests: list[Json] = []
         """The bodies of all requests for an answer, refused ones too, in the order in which they came."""
         self.header_names: list[tuple[str, ...]] = []
@@ -102,22 +115,27 @@ class ScriptedModel:
     def step(self, api: Api, body: Json, header_names: tuple[str, ...]) -> Step:
         """What the script answers to this request; an error where a strict provider refuses it."""
         with self._lock:
-            number = len(self.requests)
-            self.requests.append(body)
-            self.header_names.append(header_names)
+            number = next(self._number)
+            if self._remember:
+                self.requests.append(body)
+                self.header_names.append(header_names)
             problem = api.refusal(body)
             if problem is not None:
-                self.refused.append(problem)
+                self.refused += [problem] * self._remember
                 return Error(400, problem)
             whole = api.whole(body)
-            key = digest(api.messages(whole))
-            attempt = self._asked.get(key, 0)
-            self._asked[key] = attempt + 1
+            attempt = self._attempt(digest(api.messages(whole))) if self._remember else 0
             try:
                 return self._play(Request(body, number, attempt, header_names, api, whole))
             except Exception as error:  # noqa: BLE001 (a test's own code; raised again when the server is closed)
                 self.failures.append(error)
                 return Error(400, f"The script raised {type(error).__name__}: {error}")
+
+    def _attempt(self, key: str) -> int:
+        """How often this was asked before."""
+        before = self._asked.get(key, 0)
+        self._asked[key] = before + 1
+        return before
 
     def response(self, api: Api, body: Json, turn: Turn) -> Json:
         """A whole response object, kept where the API keeps it. Ids count upwards, past every id in the request."""
@@ -150,11 +168,11 @@ class _Server(ThreadingHTTPServer):
     block_on_close = True
     request_queue_size = 128
 
-    def __init__(self, model: ScriptedModel) -> None:
+    def __init__(self, model: ScriptedModel, port: int) -> None:
         self.model = model
         self.closing = threading.Event()
         self._open: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", port), _Handler)
 
     def opened(self, connection: socket.socket) -> None:
         self._open.add(connection)

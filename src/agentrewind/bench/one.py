@@ -1,0 +1,167 @@
+"""One run of the matrix, from an empty directory to its `result.json`, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agentrewind.bench.arms import arm_named
+from agentrewind.bench.oracle import Culprit
+from agentrewind.bench.results import Result, Spec, write
+from agentrewind.bench.sim.policy import policy_of
+from agentrewind.bench.sim.profiles import profile_named
+from agentrewind.bench.sim.server import guard_name, model_name, served
+from agentrewind.bench.telling import as_abnormal, result_of
+from agentrewind.compose.agents import OPENAI, RunSettings, Watcher, start
+from agentrewind.compose.confining import chosen
+from agentrewind.compose.home import Home
+from agentrewind.compose.judging import rooms
+from agentrewind.core.errors import AgentRewindError, ProviderError, StorageFull
+from agentrewind.engine.processes import become_subreaper
+from agentrewind.integrations.sandbox.spec import Confinement, Limits
+from agentrewind.journal.reader import read_run
+from agentrewind.strategies.selectors import Selector
+from agentrewind.tasks.building import build
+from agentrewind.tasks.evaluator import Evaluator
+from agentrewind.tasks.rooms import environ as room_environ
+from agentrewind.tasks.shipped import SUITES, find
+from agentrewind.tasks.task import Task
+
+SIMULATED = "simulated:"
+"""How the name of a model begins that is a profile of the simulated one."""
+WORKSPACE = "workspace"
+COMMAND_S = 600.0
+"""How long a command of an agent may take, unless all is as in the paper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What is the same for all runs of a benchmark."""
+
+    tasks: Mapping[str, str]
+    """By the name of each task, how it is found."""
+    base_url: str = OPENAI
+    guard: str = "rules"
+    """Who reviews calls: `rules`, `MODEL@URL`, or `simulated`: the guard beside the simulated model."""
+    sandbox: str = "auto"
+    paper: bool = False
+    max_steps: int | None = None
+    keep_files: bool = False
+    """Keep the workspaces and snapshots of runs that are over, not their journals alone."""
+    request: Mapping[str, object] = field(default_factory=dict)
+    """More fields of each request to the model."""
+
+
+def run_one(spec: Spec, conditions: Conditions, directory: Path) -> Result:
+    """Make this run in `directory`, which is absent or empty. Its result is there when this returns.
+
+    An error of transport, of the harness or of the evaluator makes the result abnormal.
+
+    Raises:
+        UsageError: there is no such task, arm, harness or profile. StorageFull: no room; there is no result.
+    """
+    become_subreaper()
+    task, directory = find(conditions.tasks[spec.task]), directory.absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    build(task, directory / WORKSPACE)
+    with _provider(spec, task, conditions) as provider:
+        failed = _played(spec, task, conditions, provider, directory)
+    result = _told(spec, Home(directory / "home"), provider.digest, failed)
+    if not conditions.keep_files:
+        _slimmed(directory)
+    write(result, directory)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Provider:
+    """Where a run finds its model and its guard. `culprit` is who knows what did the harm, where somebody does."""
+
+    model: str
+    base_url: str
+    guard: str
+    digest: str = ""
+    culprit: Culprit | None = None
+
+
+@contextmanager
+def _provider(spec: Spec, task: Task, conditions: Conditions) -> Iterator[_Provider]:
+    if not spec.model.startswith(SIMULATED):
+        yield _Provider(spec.model, conditions.base_url, conditions.guard)
+        return
+    profile, policy = profile_named(spec.model.removeprefix(SIMULATED)), policy_of(task)
+    with served({task.name: policy}) as server:
+        guard = f"{guard_name(task.name, spec.seed, profile.name)}@{server.base_url}"
+        yield _Provider(
+            model_name(task.name, spec.seed, profile.name),
+            server.base_url,
+            guard if conditions.guard == "simulated" else conditions.guard,
+            profile.digest,
+            Culprit(policy),
+        )
+
+
+def _played(spec: Spec, task: Task, conditions: Conditions, provider: _Provider, directory: Path) -> str:
+    """Let the agent work to its end; what went wrong apart from it, empty where nothing did.
+
+    Raises: UsageError, StorageFull.
+    """
+    home = Home(directory / "home")
+    arm = arm_named(spec.arm)
+    confinement, _ = chosen(conditions.sandbox, _confinement(task, paper=conditions.paper))
+    base = RunSettings(
+        spec.harness,
+        provider.model,
+        task.instruction,
+        provider.base_url,
+        confinement=confinement,
+        guard=provider.guard,
+        limits=_limits(conditions),
+    )
+    settings = arm.settings(base, paper=conditions.paper, seed=spec.seed)
+    selector: Selector | None = provider.culprit if arm.has_oracle else None
+    environ = {**os.environ, **room_environ(), "OPENAI_API_KEY": os.environ.get("OPENAI_API_KEY") or "none"}
+    judge = Evaluator(task, rooms()).judge
+    try:
+        start(home, settings, directory / WORKSPACE, environ=environ, watcher=Watcher(), judge=judge, selector=selector)
+    except StorageFull:
+        raise
+    except ProviderError as error:
+        return f"transport: {error}"
+    except AgentRewindError as error:
+        if not home.run_ids():
+            raise
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _limits(conditions: Conditions) -> dict[str, object]:
+    limits: dict[str, object] = {"request": dict(conditions.request)} if conditions.request else {}
+    return limits if conditions.max_steps is None else {**limits, "max_steps": conditions.max_steps}
+
+
+def _confinement(task: Task, *, paper: bool) -> Confinement:
+    limits = replace(Limits(), seconds=None if paper else COMMAND_S)
+    return Confinement(
+        network=task.network,
+        environ=tuple(room_environ()),
+        limits=limits,
+        place=task.workdir,
+        hidden=(str(SUITES), str(task.path)),
+    )
+
+
+def _told(spec: Spec, home: Home, digest: str, failed: str) -> Result:
+    run_id = home.run_ids()[-1]
+    result = result_of(spec, read_run(home.run_dir(run_id)).events, simulated=digest)
+    return as_abnormal(result, failed) if failed else result
+
+
+def _slimmed(directory: Path) -> None:
+    """Leave the journal; the files of a run that is over take much more room."""
+    for path in (directory / WORKSPACE, *((directory / "home" / name) for name in ("stores", "sandboxes", "leases"))):
+        shutil.rmtree(path, ignore_errors=True)

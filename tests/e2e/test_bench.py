@@ -1,0 +1,124 @@
+"""The benchmark from the command line: made once, gone on with after a kill, the same however many at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.unit.bench.little import little_task
+
+pytestmark = pytest.mark.timeout(300)
+PROGRAM = str(Path(sys.executable).with_name("agentrewind"))
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("suite")
+    little_task(place, "first")
+    little_task(place, "second")
+    return place
+
+
+def environ(place: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTREWIND", "OPENAI"))}
+    paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    path = os.pathsep.join(item for item in paths if item)
+    return {**kept, "HOME": str(place), "AGENTREWIND_HOME": str(place / "home"), "PYTHONPATH": path}
+
+
+def arguments(suite: Path, out: Path, *more: str) -> list[str]:
+    common = ("--suite", str(suite), "--simulated", "plain", "--sandbox", "none", "--out", str(out))
+    return [PROGRAM, "bench", "run", *common, *more]
+
+
+def bench(suite: Path, out: Path, *more: str, code: int = 0) -> dict:
+    done = subprocess.run(
+        [*arguments(suite, out, *more), "--json"],
+        env=environ(out.parent), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout) if code == 0 else {"said": done.stderr}
+
+
+def run_dirs(out: Path) -> list[Path]:
+    return sorted(path.parent for path in out.glob("runs/*/*/*/*/*/result.json"))
+
+
+def test_every_run_is_made_once_and_the_table_is_the_same_however_many_at_a_time(suite, tmp_path) -> None:
+    arms = ("--strategies", "continue,rewind+selector=oracle", "--runs", "2", "--tasks", "first")
+    one = bench(suite, tmp_path / "one", *arms, "--jobs", "1")
+    two = bench(suite, tmp_path / "two", *arms, "--jobs", "2")
+    assert one["tally"] == two["tally"]
+    assert (one["tally"]["total"], one["tally"]["made"], one["tally"]["abnormal"]) == (4, 4, 0)
+    assert one["cells"] == two["cells"]
+    assert [cell["strategy"] for cell in one["cells"]] == ["continue", "rewind+selector=oracle"]
+    assert all(cell["simulated"] for cell in one["cells"])
+    again = bench(suite, tmp_path / "one", *arms)
+    assert (again["tally"]["made"], again["tally"]["done_before"]) == (0, 4)
+    assert again["cells"] == one["cells"]
+    result = json.loads((run_dirs(tmp_path / "one")[0] / "result.json").read_text())
+    assert result["submissions"][-1]["criteria"].keys() == {"P1", "P2", "P3"}
+    assert not list((tmp_path / "one").glob("runs/*/*/*/*/*/workspace")), "only the journal is kept"
+    assert list((tmp_path / "one").glob("runs/*/*/*/*/*/home/runs/*/journal.jsonl"))
+
+
+def test_a_benchmark_that_was_killed_goes_on_to_the_same_table(suite, tmp_path) -> None:
+    arms = ("--strategies", "continue,rewind", "--runs", "1", "--jobs", "2")
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        arguments(suite, out, *arms), env=environ(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    until = time.monotonic() + 100
+    while time.monotonic() < until and not run_dirs(out) and process.poll() is None:
+        time.sleep(0.05)
+    assert process.poll() is None, "it was still at work"
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    time.sleep(0.5)
+    before = {path: (path / "result.json").read_bytes() for path in run_dirs(out)}
+    after = bench(suite, out, *arms)
+    assert after["tally"]["done_before"] == len(before) < 4
+    assert all((path / "result.json").read_bytes() == content for path, content in before.items())
+    assert after["cells"] == bench(suite, tmp_path / "whole", *arms)["cells"]
+
+
+def test_a_limit_of_tokens_begins_no_more_runs(suite, tmp_path) -> None:
+    out = bench(suite, tmp_path / "out", "--strategies", "continue", "--max-tokens", "1")
+    assert out["tally"]["made"] == 1
+    assert "limit of 1 tokens" in out["tally"]["stopped"]
+
+
+def test_an_endpoint_that_is_dead_makes_runs_abnormal_and_they_are_made_again(suite, tmp_path) -> None:
+    dead = ("--models", "m", "--base-url", "http://127.0.0.1:9/v1", "--strategies", "continue", "--tasks", "first")
+    command = [PROGRAM, "bench", "run", "--suite", str(suite), "--sandbox", "none", *dead, "--out", str(tmp_path / "o")]
+    done = subprocess.run([*command, "--json"], env=environ(tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["tally"]["made"], facts["tally"]["abnormal"], facts["cells"]) == (0, 1, [])
+    (line,) = (tmp_path / "o" / "abnormal.jsonl").read_text().splitlines()
+    assert "transport" in json.loads(line)["why"]
+    again = subprocess.run([*command, "--json"], env=environ(tmp_path), capture_output=True, text=True, check=False)
+    assert json.loads(again.stdout)["tally"]["abnormal"] == 1, "what doesn't count is made again"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--strategies", "retry"), "no strategy 'retry'"),
+        (("--tasks", "third"), "no task third"),
+        (("--models", "m"), "not both"),
+    ],
+)
+def test_what_can_not_be_is_refused_in_one_sentence(suite, tmp_path, options, said) -> None:
+    out = bench(suite, tmp_path / "out", *options, code=2)
+    assert said in out["said"]
+    assert len(out["said"].strip().splitlines()) <= 2
+    assert not (tmp_path / "out" / "runs").exists()
