@@ -135,19 +135,13 @@ class App:
         done = self.python("-m", "unittest", "discover", "-s", directory, at=at)
         need(done.code == 0 and re.search(r"^Ran [1-9]", done.err, re.MULTILINE), f"unit tests: {done.err[-800:]}")
 
-    def git(self, repository: str, *words: str) -> bytes:
-        """What git prints about a repository in the workspace."""
-        where = ["-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
-        command = ["git", *where, *words]
+    def git(self, repository: str, *words: str, data: bytes = b"") -> bytes:
+        """What git prints about a repository in the workspace, when it is given `data`."""
+        settings = ["-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
+        command = ["git", *settings, *words]
         try:
-            done = subprocess.run(
-                command,
-                cwd=self.root / repository,
-                capture_output=True,
-                timeout=_RUN_S,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
+            where = self.root / repository
+            done = subprocess.run(command, cwd=where, input=data, capture_output=True, timeout=_RUN_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise Unsatisfied(f"git {words[0]} in {repository}: {error}") from error
         need(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
 import sys
 import zlib
 from collections.abc import Mapping, Sequence
@@ -127,6 +128,16 @@ class Repository:
         return self._object(
             b"tree", b"".join(b"%s %s\0%s" % (m, n.encode(), bytes.fromhex(k)) for _, m, n, k in sorted(rows))
         )
+
+    def index(self, entries: Mapping[str, bytes]) -> None:
+        """What is staged: these files, so that a checkout of them is clean. Format: gitformat-index(5), version 2."""
+        parts = [b"DIRC" + struct.pack(">2I", 2, len(entries))]
+        for name, data in sorted((name.encode(), data) for name, data in entries.items()):
+            entry = struct.pack(">10I", 0, 0, 0, 0, 0, 0, 0o100644, 0, 0, 0) + bytes.fromhex(self.blob(data))
+            entry += struct.pack(">H", len(name)) + name
+            parts.append(entry + bytes(8 - len(entry) % 8))
+        whole = b"".join(parts)
+        self.site.file(f"{self.path}/index", whole + hashlib.sha1(whole, usedforsecurity=False).digest())
 
     def commit(self, tree: str, parents: Sequence[str], message: str, who: str, date: int) -> str:
         """`who` is `Name <mail>`."""
