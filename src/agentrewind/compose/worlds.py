@@ -29,8 +29,7 @@ def rules_of(workspace: Path) -> PathRules:
     Raises:
         UsageError: it can't be read as settings.
     """
-    settings = workspace / SETTINGS_FILE
-    return PathRules.load(settings) if settings.is_file() else PathRules()
+    return PathRules.load(workspace / SETTINGS_FILE)
 
 
 def open_world(

@@ -8,7 +8,6 @@ pattern. The user's own `.gitignore` has no influence.
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from agentrewind.core.codec import digest
 from agentrewind.core.errors import UsageError
+from agentrewind.core.settings import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -217,25 +217,12 @@ class PathRules:
     @classmethod
     def load(cls, path: Path) -> PathRules:
         """The `[paths]` table of an `agentrewind.toml`: lists `private`, `excluded`, `volatile`, each added to the
-        defaults (excluded has none); `defaults = false` starts from nothing.
+        defaults (excluded has none); `defaults = false` starts from nothing. The defaults where there is no file.
 
         Raises:
             UsageError: the file can't be read or says something else, with the key that is wrong.
         """
-        try:
-            with path.open("rb") as file:
-                table = tomllib.load(file).get("paths", {})
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path}: can't be read as settings: {error}") from error
-        return cls._from_table(table, path)
-
-    @classmethod
-    def _from_table(cls, table: object, path: Path) -> PathRules:
-        if not isinstance(table, dict):
-            raise UsageError(f"{path}: [paths] must be a table")
-        known = {"private", "excluded", "volatile", "defaults"}
-        if unknown := sorted(table.keys() - known):
-            raise UsageError(f"{path}: [paths] has no setting {unknown[0]!r}; it has {', '.join(sorted(known))}")
+        table = table_of(path, "paths", ("private", "excluded", "volatile", "defaults"))
         defaults = table.get("defaults", True)
         if not isinstance(defaults, bool):
             raise UsageError(f"{path}: paths.defaults must be true or false")

@@ -106,8 +106,10 @@ def test_bad_settings_name_what_is_wrong(tmp_path: Path, text: str, message: str
     path.write_text(text)
     with pytest.raises(UsageError, match=message):
         PathRules.load(path)
-    with pytest.raises(UsageError, match="can't be read"):
-        PathRules.load(tmp_path / "absent.toml")
+
+
+def test_without_settings_the_defaults_hold(tmp_path: Path) -> None:
+    assert PathRules.load(tmp_path / "absent.toml") == PathRules()
 
 
 def test_equal_rules_have_equal_digests() -> None:
