@@ -19,13 +19,15 @@ from pathlib import Path
 import pytest
 
 from agentrewind.engine.commands import CANNOT_START
+from agentrewind.engine.processes import RUN_MARK
 from agentrewind.engine.started import TIMED_OUT
 from agentrewind.integrations.sandbox import commands_of, probe
 from agentrewind.integrations.sandbox.containers import container_words
 from agentrewind.integrations.sandbox.side import prepare
 from agentrewind.integrations.sandbox.spec import Confinement, Kind, Limits, Sandbox
 
-IMAGE = "agentrewind-test-of-links:1"
+MARK = f"test-{os.getpid()}"
+IMAGE = f"agentrewind-test-of-links:{os.getpid()}"
 
 
 def image_of(engine: str) -> None:
@@ -71,13 +73,14 @@ def sandbox(engine, tmp_path, workspace) -> Sandbox:
 
 
 def ran(sandbox: Sandbox, command: str, **more: object):
-    environ = {**os.environ, **more.pop("environ", {})}
+    environ = {**os.environ, RUN_MARK: MARK, **more.pop("environ", {})}
     options = {"cwd": Path(sandbox.workspace), "environ": environ, "timeout_s": 60, **more}
     return commands_of(sandbox).run(command, **options)
 
 
 def containers(engine: str) -> list[str]:
-    words = [engine, "ps", "-aq", "--filter", "label=agentrewind.run"]
+    """Those of this process: others may run agents of their own."""
+    words = [engine, "ps", "-aq", "--filter", f"label=agentrewind.run={MARK}"]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
 
 
