@@ -13,7 +13,7 @@ from agentrewind.core.errors import UsageError
 from agentrewind.core.settings import table_of
 from agentrewind.snapshots.budget import Limits, parse_size
 from agentrewind.snapshots.encryption import Encryption, WrongKey
-from agentrewind.snapshots.store import parameters_of
+from agentrewind.snapshots.founding import parameters_of
 
 KEY_FILE_VARIABLE = "AGENTREWIND_STORE_KEY_FILE"
 PASSPHRASE_VARIABLE = "AGENTREWIND_STORE_PASSPHRASE"  # noqa: S105 (the name of a variable)

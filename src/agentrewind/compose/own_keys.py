@@ -15,8 +15,8 @@ from pathlib import Path
 
 from agentrewind.core.errors import NO_ROOM, AgentRewindError, StorageFull, StoreError
 from agentrewind.snapshots.encryption import Encryption
-from agentrewind.snapshots.plain import NotPlain, read_plain
-from agentrewind.snapshots.store import opened_vault, write_whole
+from agentrewind.snapshots.founding import opened_vault
+from agentrewind.snapshots.plain import NotPlain, read_plain, write_whole
 
 KEY = "own-key"
 _BYTES = 32

@@ -12,8 +12,7 @@ from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.errors import NO_ROOM, StorageFull, StoreError
 from agentrewind.core.world import Pending, SnapshotId
 from agentrewind.snapshots.beneath import sync_directory
-from agentrewind.snapshots.plain import NotPlain, read_plain
-from agentrewind.snapshots.store import write_whole
+from agentrewind.snapshots.plain import NotPlain, read_plain, write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentrewind.snapshots.plain import NotPlain, read_plain
-from agentrewind.snapshots.store import write_whole
+from agentrewind.snapshots.plain import NotPlain, read_plain, write_whole
 
 if TYPE_CHECKING:
     from agentrewind.snapshots.store import Store

@@ -1,12 +1,14 @@
-"""Reading a file that must be a plain one of bounded size, whatever somebody put in its place."""
+"""Reading a file that must be a plain one of bounded size, whatever somebody put in its place; writing one whole."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from typing import TYPE_CHECKING
 
 from agentrewind.core.errors import StoreError
+from agentrewind.snapshots.beneath import sync_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,3 +54,24 @@ def read_plain(path: Path, limit: int) -> bytes:
         raise NotPlain(f"{path} can't be read: {error.strerror}.") from error
     finally:
         os.close(fd)
+
+
+def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Write a small file so that it is there whole or as it was before; `durable` survives a power loss."""
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(fresh, path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_directory(path.parent)

@@ -14,13 +14,14 @@ from agentrewind.snapshots import manifests
 from agentrewind.snapshots.beneath import DIRECTORY, handle_path
 from agentrewind.snapshots.between import between
 from agentrewind.snapshots.cache import load_cache, save_cache
+from agentrewind.snapshots.catalogue import new_id
 from agentrewind.snapshots.clock import Clock, MountTable, StillClock
 from agentrewind.snapshots.detector import Everything
 from agentrewind.snapshots.finder import Finder, Ground, Manner
 from agentrewind.snapshots.origin import is_ours, mark
 from agentrewind.snapshots.reading import HashingSink
 from agentrewind.snapshots.scan import Pry, Seen
-from agentrewind.snapshots.store import Store, new_id
+from agentrewind.snapshots.store import Store
 from agentrewind.snapshots.vetting import vet
 from agentrewind.snapshots.watch import Watch, refusal
 

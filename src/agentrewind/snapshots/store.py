@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import secrets
 import struct
-from array import array
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentrewind.core.codec import canonical, from_plain, to_plain
 from agentrewind.core.crashpoints import named, reach
-from agentrewind.core.errors import NO_ROOM, SnapshotDamaged, SnapshotNotFound, StorageFull, StoreError, UsageError
+from agentrewind.core.errors import SnapshotDamaged, SnapshotNotFound, StoreError
 from agentrewind.core.world import RUN, Changes, Coverage, Snapshot, SnapshotId
-from agentrewind.snapshots import encryption, manifests, packs
-from agentrewind.snapshots.beneath import DIRECTORY, sync_directory
+from agentrewind.snapshots import manifests, packs
+from agentrewind.snapshots.beneath import DIRECTORY
 from agentrewind.snapshots.budget import Budget, Limits
+from agentrewind.snapshots.catalogue import ID_BYTES, PENDING, Catalogue, id_of, name_of
 from agentrewind.snapshots.flushing import Flusher
+from agentrewind.snapshots.founding import clear_half_written, make, mend_format, opened_vault
 from agentrewind.snapshots.heap import give_back
 from agentrewind.snapshots.locking import StoreLock
 from agentrewind.snapshots.manifests import Delta, Manifest
 from agentrewind.snapshots.packs import FrameBuilder, ObjectDamaged, ObjectMissing, PackFiles, PackGone, Record, Row
 from agentrewind.snapshots.pipeline import Pipeline
-from agentrewind.snapshots.places import Places
-from agentrewind.snapshots.plain import NotPlain, read_plain
+from agentrewind.snapshots.plain import NotPlain, read_plain, write_whole
 from agentrewind.snapshots.private import EMPTY, Keys, make_key, read_key
 from agentrewind.snapshots.sealing import Unsealable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from agentrewind.snapshots.encryption import Encryption, Vault
 
-FORMAT = b"agentrewind snapshot store 1\n"
-"""A newer format needs another magic in its packs, too: they say what a store is where this line is damaged."""
 SCAN_CACHE = "scan-cache"
 KEY_EVERY = 64
 KEPT = "kept"
@@ -53,84 +49,9 @@ _LARGE = 20_000
 _INDEX_MAGIC = b"ARindex1"
 _INDEX_RECORD = struct.Struct("<IQBH")
 _MOST_INDEX = 1 << 32
-_MOST_MARK = 1 << 16
-_ID_BYTES = 16
 _RETRIES = 3
-_PENDING = -1
-
 _OBJECTS_APPENDED = named("snapshot.objects-appended")
 _INDEX_WRITTEN = named("snapshot.index-written")
-
-
-@dataclass(slots=True)
-class Catalogue:
-    """Where everything lies: a cache of what the packs say."""
-
-    packs: array[int] = field(default_factory=lambda: array("I"))
-    offsets: array[int] = field(default_factory=lambda: array("Q"))
-    objects: Places = field(default_factory=Places)
-    """Object id to record number."""
-    states: dict[SnapshotId, int] = field(default_factory=dict)
-    commits: dict[SnapshotId, int] = field(default_factory=dict)
-    covered: dict[int, int] = field(default_factory=dict)
-    """Pack number to the byte up to which its records are here."""
-
-    roll: int = -1
-    """Record number of the last complete list of snapshots."""
-
-    def add(self, kind: int, pack: int, offset: int, ids: Iterable[bytes]) -> int:
-        number = len(self.packs)
-        self.packs.append(pack)
-        self.offsets.append(offset)
-        if kind == packs.ROLL:
-            self._take_roll(number, [_name(item) for item in ids])
-            return number
-        for item in ids:
-            if kind == packs.OBJECTS:
-                self.objects[item] = number
-            else:
-                (self.states if kind == packs.MANIFEST else self.commits)[_name(item)] = number
-        return number
-
-    def _take_roll(self, number: int, names: list[SnapshotId]) -> None:
-        """From here on there are those, in that order, and what comes later."""
-        self.roll = number
-        self.states = {name: self.states[name] for name in names if name in self.states}
-        self.commits = {name: self.commits[name] for name in names if name in self.commits}
-
-    def compacted(self, there: set[int]) -> Catalogue:
-        """Only what lies in the packs that are still there, numbered anew."""
-        fresh = Catalogue(covered={pack: end for pack, end in self.covered.items() if pack in there})
-        for number, kind, ids in self.members():
-            if (ids or number == self.roll) and self.packs[number] in there:
-                names = [_id(name) for name in self.states] if number == self.roll else ids
-                fresh.add(kind, self.packs[number], self.offsets[number], names)
-        fresh.objects.settle()
-        return fresh
-
-    def members(self) -> Iterator[tuple[int, int, list[bytes]]]:
-        """Number, kind and ids of each record; without those that were superseded."""
-        ids: list[list[bytes]] = [[] for _ in self.packs]
-        kinds = bytearray([packs.OBJECTS]) * len(ids)
-        for item, number in self.objects.pairs():
-            if number != _PENDING:
-                ids[number].append(item)
-        for kind, names in ((packs.MANIFEST, self.states), (packs.COMMIT, self.commits)):
-            for name, number in names.items():
-                ids[number].append(_id(name))
-                kinds[number] = kind
-        if self.roll >= 0:
-            kinds[self.roll] = packs.ROLL
-        for number, own in enumerate(ids):
-            yield number, kinds[number], own
-
-
-def _name(row_id: bytes) -> SnapshotId:
-    return SnapshotId(row_id[:_ID_BYTES].hex())
-
-
-def _id(snapshot: SnapshotId) -> bytes:
-    return bytes.fromhex(snapshot).ljust(32, b"\0")
 
 
 class Store:
@@ -201,15 +122,15 @@ class Store:
             StoreError: what stands in its place can't be used.
         """
         if writable and not os.path.lexists(directory / "format"):
-            _make(directory, encryption)
+            make(directory, encryption)
         vault = opened_vault(directory, encryption)
         lock = None
         try:
             if writable:
                 (directory / "packs").mkdir(mode=0o700, exist_ok=True)
                 lock = StoreLock.take(directory, holder, root)
-                _clear_half_written(directory)
-                _mend_format(directory)
+                clear_half_written(directory)
+                mend_format(directory)
             budget = Budget(directory / "packs", limits or Limits(), warn)
             return cls(directory, write=write, lock=lock, vault=vault, budget=budget, background=background, by=holder)
         except BaseException as error:
@@ -290,7 +211,7 @@ class Store:
 
     def _rolled(self, record: Record) -> list[bytes]:
         body = self._packs.body(record)
-        return [body[at : at + _ID_BYTES] for at in range(record.content_at, len(body), _ID_BYTES)]
+        return [body[at : at + ID_BYTES] for at in range(record.content_at, len(body), ID_BYTES)]
 
     def roll_of(self, names: Iterable[SnapshotId]) -> bytes:
         """The record that says: those are the snapshots, in that order."""
@@ -320,7 +241,7 @@ class Store:
             return
         parents = {self._description(name).get("parent") for name in self._catalogue.states}
         for pack, group in open_groups:
-            names = {_name(row.id) for record, rows in group if record.kind == packs.MANIFEST for row in rows}
+            names = {name_of(row.id) for record, rows in group if record.kind == packs.MANIFEST for row in rows}
             if names & parents:
                 self._take_in(group)
                 self._catalogue.covered[pack] = group[-1][0].end
@@ -405,7 +326,7 @@ class Store:
         name = self.keys.content_id(data, private=private)
         if name not in self._catalogue.objects:
             content = self.keys.seal(data) if private else data
-            self._catalogue.objects[name] = _PENDING
+            self._catalogue.objects[name] = PENDING
             self._fresh.append(name)
             if self._frame.add(Row(name, len(content), packs.SEALED if private else 0), content):
                 self._flush_frame()
@@ -431,7 +352,7 @@ class Store:
             return b""
         for _ in range(_RETRIES):
             number = self._catalogue.objects.get(name)
-            if number is None or number == _PENDING:
+            if number is None or number == PENDING:
                 break
             try:
                 return self._read(number, name)
@@ -538,7 +459,7 @@ class Store:
         for pack, offset, ids in self._placed:
             self._catalogue.add(packs.OBJECTS, pack, offset, ids)
         for kind, place in zip((packs.MANIFEST, packs.COMMIT), places, strict=True):
-            self._catalogue.add(kind, *place, [_id(snapshot.id)])
+            self._catalogue.add(kind, *place, [id_of(snapshot.id)])
         pack, end = self._packs.end
         self._catalogue.covered[pack] = end
         self._end_of_append()
@@ -558,7 +479,7 @@ class Store:
         head = canonical({key: value for key, value in description.items() if key not in ("coverage", "changes")})
         step = [] if snapshot.parent is None else delta
         body = manifests.encode(head, step, state if description["whole"] else None)
-        rows = [Row(_id(snapshot.id), 0, 0)]
+        rows = [Row(id_of(snapshot.id), 0, 0)]
         commit = self._packs.build(packs.COMMIT, rows, canonical(description))
         return self._packs.build(packs.MANIFEST, rows, body), commit
 
@@ -818,131 +739,6 @@ class Store:
         return state
 
 
-def new_id() -> SnapshotId:
-    return SnapshotId(secrets.token_hex(_ID_BYTES))
-
-
 def of_run(by: str) -> bool:
     """Whether a run made a snapshot by this name."""
     return by.startswith(RUN)
-
-
-def opened_vault(directory: Path, key: Encryption | None) -> Vault | None:
-    """What opens the records of the store in `directory`; None where it isn't encrypted.
-
-    Raises:
-        UsageError: there is no store that this version reads, or the key is missing, wrong or not wanted.
-    """
-    parameters = parameters_of(directory)
-    if parameters is not None:
-        return encryption.unlocked(directory, parameters, key)
-    if key is not None:
-        raise encryption.WrongKey(
-            f"The snapshot store {directory} is not encrypted, and encryption begins with the first snapshot. Nothing"
-            " was touched. Move the store away to begin a new one, or go on without encryption."
-        )
-    return None
-
-
-def parameters_of(directory: Path) -> bytes | None:
-    """Those of its encryption, None where it has none. They stand in two files, and either is enough.
-
-    Raises:
-        UsageError: there is no store that this version reads.
-    """
-    try:
-        mark = read_plain(directory / "format", _MOST_MARK)
-    except FileNotFoundError as error:
-        raise UsageError(
-            f"{directory}: no snapshot store there; nothing has been saved for this workspace yet"
-        ) from error
-    except NotPlain as error:
-        raise UsageError(f"{directory}: not a snapshot store: {error}") from error
-    kind, rest = mark[: len(FORMAT)], mark[len(FORMAT) :]
-    if kind != FORMAT:
-        rest = _parameters_in(mark)
-        sealed = _packs_sealed(directory)
-        if sealed is None or (sealed and not rest and _other_parameters(directory) is None):
-            raise UsageError(f"{directory}: not a snapshot store that this version reads (it says {mark[:60]!r})")
-    return rest if _is_json(rest) else _other_parameters(directory) or rest or None
-
-
-def _parameters_in(mark: bytes) -> bytes:
-    """Those that stand behind a damaged first line."""
-    at = mark.find(b"{")
-    return mark[at:] if at >= 0 else b""
-
-
-def _packs_sealed(directory: Path) -> bool | None:
-    """Whether the packs are encrypted; None where nothing there is a pack of ours."""
-    files = PackFiles(directory / "packs")
-    for pack in files.numbers():
-        for record, _, _ in files.scan(pack, 0):
-            return record.sealed
-    return None
-
-
-def _mend_format(directory: Path) -> None:
-    """Write the line by which a store is known anew, where it is damaged."""
-    if not read_plain(directory / "format", _MOST_MARK).startswith(FORMAT):
-        write_whole(directory / "format", FORMAT + (parameters_of(directory) or b""), durable=True)
-
-
-def _other_parameters(directory: Path) -> bytes | None:
-    try:
-        return read_plain(directory / encryption.PARAMETERS, _MOST_MARK)
-    except (FileNotFoundError, NotPlain):
-        return None
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        json.loads(data)
-    except ValueError:
-        return False
-    return True
-
-
-def _make(directory: Path, key: Encryption | None) -> None:
-    try:
-        (directory / "packs").mkdir(mode=0o700, parents=True, exist_ok=True)
-        directory.chmod(0o700)
-        parameters = _other_parameters(directory)
-        if parameters is None and key is not None:
-            if any((directory / "packs").iterdir()):
-                raise StoreError(f"{directory}: what is there was not encrypted. Nothing was touched.")
-            parameters = encryption.new_parameters(key)
-            write_whole(directory / encryption.PARAMETERS, parameters, durable=True)
-        write_whole(directory / "format", FORMAT + (parameters or b""), durable=parameters is not None)
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            raise StorageFull(f"No room to make a snapshot store in {directory}. Nothing was touched.") from error
-        raise StoreError(f"{directory}: can't make a snapshot store there: {error.strerror}") from error
-
-
-def _clear_half_written(directory: Path) -> None:
-    """What a process left that was killed while it wrote a file."""
-    for left in directory.glob("*.new"):
-        with contextlib.suppress(IsADirectoryError, PermissionError):
-            left.unlink()
-
-
-def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Write a small file so that it is there whole or as it was before; `durable` survives a power loss."""
-    fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
-            if durable:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.rename(fresh, path)
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        raise
-    if durable:
-        sync_directory(path.parent)

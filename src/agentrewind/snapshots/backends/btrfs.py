@@ -19,11 +19,11 @@ from agentrewind.snapshots.backends.mounts import mounted_at
 from agentrewind.snapshots.backends.switching import ANOTHER_SYSTEM, RULES, SwitchedWorld
 from agentrewind.snapshots.beneath import sync_file_system
 from agentrewind.snapshots.cache import load_cache, save_cache
+from agentrewind.snapshots.catalogue import new_id
 from agentrewind.snapshots.clock import TICK_NS, Clock, mounts_of
 from agentrewind.snapshots.intent import read_intent
 from agentrewind.snapshots.reading import HashingSink, inode_of
 from agentrewind.snapshots.scan import Scan, Seen
-from agentrewind.snapshots.store import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,9 +27,11 @@ from agentrewind.core.world import (
 )
 from agentrewind.snapshots import manifests
 from agentrewind.snapshots.accepting import accepted
+from agentrewind.snapshots.catalogue import new_id
 from agentrewind.snapshots.intent import clear_intent, read_intent
 from agentrewind.snapshots.lease import Lease
-from agentrewind.snapshots.store import Store, new_id, write_whole
+from agentrewind.snapshots.plain import write_whole
+from agentrewind.snapshots.store import Store
 from agentrewind.snapshots.vetting import vet
 
 if TYPE_CHECKING:

@@ -31,9 +31,9 @@ from agentrewind.snapshots.backends.mounts import Overlay
 from agentrewind.snapshots.backends.switching import RULES, SwitchedWorld
 from agentrewind.snapshots.beneath import DIRECTORY, sync_file_system
 from agentrewind.snapshots.clock import TICK_NS, Clock
+from agentrewind.snapshots.plain import write_whole
 from agentrewind.snapshots.reading import HashingSink, signature
 from agentrewind.snapshots.scan import Scan, Seen
-from agentrewind.snapshots.store import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
