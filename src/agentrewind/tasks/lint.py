@@ -96,8 +96,16 @@ def imports(at: Grounds) -> Iterator[str]:
         used = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if used in _NAMES:
             yield f"line {_line(node)} of checks.py uses {used}: {_NAMES[used]}"
-        if isinstance(node, ast.Constant) and node.value in _PROGRAMS:
-            yield f"line {_line(node)} of checks.py names the program {node.value}: {_PROGRAMS[str(node.value)]}"
+        if isinstance(node, ast.Call) and (program := _program(node)) in _PROGRAMS:
+            yield f"line {_line(node)} of checks.py runs the program {program}: {_PROGRAMS[program]}"
+
+
+def _program(call: ast.Call) -> str:
+    """The text that is the first argument of a call, or the first item of a list that is."""
+    first = call.args[0] if call.args else None
+    if isinstance(first, ast.List | ast.Tuple) and first.elts:
+        first = first.elts[0]
+    return str(first.value) if isinstance(first, ast.Constant) else ""
 
 
 def _modules(node: ast.AST) -> list[str]:

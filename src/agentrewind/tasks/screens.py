@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from agentrewind.tasks.fingerprint import walk
 from agentrewind.tasks.inspection import Gate, Grounds
 from agentrewind.tasks.kit.checking import Unsatisfied, field, line_of, sha256
 from agentrewind.tasks.task import Quote, Stage
@@ -60,10 +61,10 @@ def _left_out(at: Grounds, stage: Stage, *, last: bool) -> Iterator[str]:
         yield f"no later criterion needs what the stage of {stage.makes} makes"
 
 
-def _content(path: Path) -> bytes | list[str]:
-    if path.is_dir():
-        return sorted(item.name for item in path.iterdir())
-    return path.read_bytes() if path.is_file() else b""
+def _content(path: Path) -> dict[str, bytes]:
+    """The bytes of a file, or of all that are in a directory."""
+    files = [item for item in walk(path) if item.is_file()] if path.is_dir() else [path] if path.is_file() else []
+    return {str(item.relative_to(path)): item.read_bytes() for item in files}
 
 
 def quotes(at: Grounds) -> Iterator[str]:

@@ -110,7 +110,7 @@ BAD = [
         CHECKS,
         '"tools/total.py", "--check"',
         '"date"',
-        "the program date: the clock",
+        "runs the program date: the clock",
     ),
     Bad(
         "feedback",
