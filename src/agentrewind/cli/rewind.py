@@ -17,7 +17,6 @@ from agentrewind.compose import asking
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.errors import RewindRefused, UsageError
 from agentrewind.core.records import Rewound
-from agentrewind.core.standing import surviving
 from agentrewind.core.world import RestoreReport
 from agentrewind.engine import offline
 from agentrewind.engine.candidates import candidates, render
@@ -103,16 +102,19 @@ def _plan(run: Run, wish: Wish, *, keep: bool) -> RestoreReport:
 
 def _rehearse(run: Run, wish: Wish, *, keep: bool, as_object: bool) -> None:
     plan = _plan(run, wish, keep=keep)
-    survives, processes = surviving(run.tree, wish.target), asking.in_the_way(run, wish.target)
+    outside, processes = asking.outside(run, wish.target), asking.in_the_way(run, wish.target)
     if as_object:
-        print(as_json({**report_facts(plan), "survives": survives, "processes": processes}))
+        more = {"survives": list(outside.survives), "undone": list(outside.undone), "processes": processes}
+        print(as_json({**report_facts(plan), **more}))
         return
-    _say_more(survives, processes)
+    _say_more(outside, processes)
     show_report(plan, out())
 
 
-def _say_more(survives: list[str], processes: list[str]) -> None:
-    for what in survives:
+def _say_more(outside: asking.Outside, processes: list[str]) -> None:
+    for what in outside.undone:
+        sentence(f"  would be taken back first: {printable(what)}", err())
+    for what in outside.survives:
         sentence(f"  stays done: {printable(what)}", err())
     for process in processes:
         sentence(f"  would be ended, if a tool left it behind: {printable(process)}", err())
@@ -121,7 +123,7 @@ def _say_more(survives: list[str], processes: list[str]) -> None:
 def _ask(run: Run, wish: Wish, *, keep: bool) -> None:
     """Show what would happen and have it confirmed. Raises: as `confirm`."""
     show_report(_plan(run, wish, keep=keep), err())
-    _say_more(surviving(run.tree, wish.target), asking.in_the_way(run, wish.target))
+    _say_more(asking.outside(run, wish.target), asking.in_the_way(run, wish.target))
     confirm(f"Bring {run.id} back to before {wish.target}?")
 
 

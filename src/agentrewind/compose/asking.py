@@ -11,7 +11,9 @@ from agentrewind.compose.runs import Run
 from agentrewind.compose.secret import redactor
 from agentrewind.core.errors import UsageError
 from agentrewind.core.records import RecordUid, RewindGivenUp, RewindIntended, RewindRejected, Rewound
+from agentrewind.core.standing import surviving, undoing
 from agentrewind.core.world import RestoreReport, worker
+from agentrewind.engine.compensation import due
 from agentrewind.engine.people import People
 from agentrewind.engine.processes import marked, ticks_at
 from agentrewind.engine.rewinder import Wish, obstacle
@@ -51,6 +53,23 @@ def in_the_way(run: Run, target: RecordUid) -> list[str]:
     """The processes of the run that were started since `target`: a rewind ends those that its tools left behind."""
     since = ticks_at(run.node(target).began.started_ns)
     return [str(process) for process in marked(run.id) if process.started >= since]
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a rewind means outside of the workspace: what stays done, and what would be taken back and by what."""
+
+    survives: tuple[str, ...]
+    undone: tuple[str, ...]
+
+
+def outside(run: Run, target: RecordUid) -> Outside:
+    """Nothing is touched. What takes something back may fail: the rewind says so then."""
+    found = [item for item in due(run.tree, target) if run.alive or not item.effect.by_program]
+    return Outside(
+        tuple(surviving(run.tree, target, {undoing(item.node, item.effect) for item in found})),
+        tuple(f"{item.effect.what}, by `{item.effect.undo}`" for item in found),
+    )
 
 
 def why_not(outcome: RewindRejected | RewindGivenUp | Unheard | CutOff) -> str:

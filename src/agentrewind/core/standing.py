@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from agentrewind.core.effects import Effect
 from agentrewind.core.records import RecordUid
@@ -33,25 +33,33 @@ def abandoned(tree: RunTree, target: RecordUid) -> list[Node]:
     return [node for node in tree.nodes.values() if node.uid not in kept]
 
 
-def surviving(tree: RunTree, target: RecordUid) -> list[str]:
+Undoing = tuple[RecordUid, str, str]
+"""What takes effects back: the node, the tool call, and the command or function, which is run once for all of them."""
+
+
+def surviving(tree: RunTree, target: RecordUid, undone: Collection[Undoing] = ()) -> list[str]:
     """In words, oldest first, what stands outside of the workspace once the run has gone back to `target`: of all paths
-    that were ever abandoned. What may stand, for all that one knows, comes last.
+    that were ever abandoned. What may stand, for all that one knows, comes last. `undone` is what is to be taken back
+    on the way.
     """
-    found, undone = effects_of(abandoned(tree, target)), _undone(tree)
-    said = (
-        _said(effect, undone.get((node.uid, effect.call, effect.undo))) for node, effect in found if effect.survives
-    )
-    sure = dict.fromkeys(what for what in said if what)
-    perhaps = dict.fromkeys(effect.what for _, effect in found if effect.may_survive)
+    outcomes = {**_undone(tree), **dict.fromkeys(undone, "done")}
+    found = [(effect, outcomes.get(undoing(node, effect))) for node, effect in effects_of(abandoned(tree, target))]
+    sure = dict.fromkeys(_said(effect, outcome) for effect, outcome in found if effect.survives)
+    perhaps = dict.fromkeys(_said(effect, outcome) for effect, outcome in found if effect.may_survive)
+    sure.pop("", None)
+    perhaps.pop("", None)
     return [*_cut(sure), *(f"perhaps: {what}" for what in _cut(perhaps))]
 
 
-def _undone(tree: RunTree) -> dict[tuple[RecordUid, str, str], str]:
-    """What became of each command that was to take something back, by node, tool call and command: it is run once for
-    all effects that it belongs to.
-    """
+def undoing(node: Node, effect: Effect) -> Undoing:
+    """What takes this effect back."""
+    return node.uid, effect.call, effect.undo
+
+
+def _undone(tree: RunTree) -> dict[Undoing, str]:
+    """What became of each that was to take something back."""
     return {
-        (uid, effect.call, effect.undo): outcome
+        undoing(tree.node(uid), effect): outcome
         for (uid, number), outcome in tree.compensations.items()
         for effect in tree.node(uid).effects[number : number + 1]
     }

@@ -21,7 +21,7 @@ from agentrewind.core.codec import Json
 from agentrewind.core.crashpoints import named, reach
 from agentrewind.core.effects import Effect
 from agentrewind.core.records import CompensationBegan, CompensationEnded, RecordUid, RewindIntended
-from agentrewind.core.standing import effects_of
+from agentrewind.core.standing import Undoing, effects_of, undoing
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.engine.checkpointer import Log
 from agentrewind.engine.commands import OUTPUT_LIMIT
@@ -62,12 +62,12 @@ def due(tree: RunTree, target: str) -> list[Due]:
     """
     path = tree.path()
     begin = next((place for place, node in enumerate(path) if node.uid == target), len(path))
-    found: dict[tuple[str, str, str], Due] = {}
+    found: dict[Undoing, Due] = {}
     for node, effect in effects_of(path[begin:]):
         number = node.effects.index(effect)
         leaves = effect.kind not in ("read", "workspace") and not effect.reads
         if effect.undo and leaves and not (effect.by_program and node.is_llm):
-            found.setdefault((node.uid, effect.call, effect.undo), Due(node, number, effect))
+            found.setdefault(undoing(node, effect), Due(node, number, effect))
     return [item for item in reversed(found.values()) if _open(tree, item)]
 
 

@@ -12,7 +12,6 @@ from agentrewind.compose.runs import Run
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import RewindRefused, UsageError
 from agentrewind.core.records import Rewound
-from agentrewind.core.standing import surviving
 from agentrewind.engine import offline
 from agentrewind.ui.facts import move_facts, report_facts
 
@@ -37,9 +36,11 @@ class Acts:
         wish = asking.wish_of(run, to, _REHEARSAL)
         with run.reading() as world:
             plan = asking.rehearsed(world, run, wish.target, keep_drift=keep_drift)
+        outside = asking.outside(run, wish.target)
         return {
             **report_facts(plan),
-            "survives": surviving(run.tree, wish.target),
+            "survives": list(outside.survives),
+            "undone": list(outside.undone),
             "processes": asking.in_the_way(run, wish.target),
             "alive": run.alive,
         }

@@ -7,6 +7,7 @@ import pytest
 
 import agentrewind
 from agentrewind.compose import tools
+from agentrewind.compose.asking import Outside, outside
 from agentrewind.compose.declared import Undoing
 from agentrewind.testing import scripted
 
@@ -300,3 +301,30 @@ def test_a_function_that_says_external_is_not_run_where_that_is_blocked(place):
 def test_what_can_not_be_said_of_a_function_is_refused_when_it_is_declared(words, told):
     with pytest.raises(agentrewind.UsageError, match=told):
         agentrewind.tool(name="odd", **words)(lambda: None)
+
+
+RULE = '[[effects.rule]]\ntool = "order"\nclass = "external"\nundo = "touch cancelled"\n'
+
+
+@pytest.mark.parametrize("rule", ["", RULE], ids=["a function", "a command"])
+def test_before_a_rewind_it_is_said_what_would_be_taken_back_and_by_what(place, rule):
+    (place / "agentrewind.toml").write_text(rule)
+
+    def cancel(call: agentrewind.Call) -> None:
+        raise AssertionError
+
+    @agentrewind.tool(effect="external", undo=None if rule else cancel)
+    def order(item: str) -> str:
+        return item
+
+    turns = [scripted.call("order", {"item": "pen"}), scripted.say("ok")]
+    with scripted.ScriptedModel(turns) as model, agentrewind.session(place) as live:
+        agent(model.base_url, order)
+        alive = outside(agentrewind.open_run(live.id), "rec_000001")
+    ended = outside(agentrewind.open_run(live.id), "rec_000001")
+    (undone,) = alive.undone
+    assert undone.startswith("order pen, by `")
+    assert undone.endswith("touch cancelled`" if rule else "cancel`")
+    assert alive.survives == ()
+    assert ended == (alive if rule else Outside(("order pen",), ()))
+    assert not (place / "cancelled").exists()

@@ -236,6 +236,17 @@ def test_a_call_that_was_asked_for_and_never_made_is_not_taken_back():
     assert not made.events(CompensationBegan)
 
 
+def test_what_only_may_have_happened_and_was_taken_back_is_not_said_to_stand():
+    def unknown(name, arguments, annotations=None):
+        return (Effect("unknown", arguments["text"], undo="cancel", by_program=True),)
+
+    made = program([do(1, "pushed?"), commit("rec_000001"), say("ok")], lambda _: None)
+    made.session.effects = Effects(unknown)
+    made.step()
+    made.step()
+    assert "still stand: none known." in made.last[-1]["content"]
+
+
 def test_without_the_program_it_is_said_that_nobody_could_call_it():
     made = program([do(1, "push-a"), do(2, "two")], lambda _: None)
     made.step()

@@ -907,6 +907,7 @@ function planOf(plan) {
   for (const [key, label] of lists) {
     if (plan[key].length) found.push(pathsCard(label, plan[key].map((gap) => `${gap.path}: ${gap.why}`)));
   }
+  if (plan.undone.length) found.push(pathsCard("Would be taken back first", plan.undone));
   if (plan.survives.length) found.push(pathsCard("Stays done: no rewind undoes it", plan.survives));
   if (plan.processes.length) found.push(pathsCard("Processes that would be ended", plan.processes));
   return found;
