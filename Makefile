@@ -72,8 +72,11 @@ test-mini: ## The lane with the real mini-SWE-agent (downloads over 500 MB once)
 test-ray: ## The benchmark on a local Ray (downloads 70 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh ray -m lane $(LATE) tests/lanes/ray
 
+test-mcp: ## `agentrewind mcp` and the real client
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mcp tests/lanes/mcp "tests/docs/test_examples.py::test_the_examples_of_a_page_work[mcp.md]"
+
 test-oldest: ## The lanes again, with the oldest versions that are supported (.ci/oldest.txt)
-	OLDEST=1 $(MAKE) test-mini
+	OLDEST=1 $(MAKE) test-mini test-mcp
 
 test-atif: $(VENV)/dev ## Exported trajectories against the format's own models (downloads 3 MB once)
 	PYTHON="$(BIN)/python" LANES="$(LANES)" sh .ci/harbor.sh

@@ -7,6 +7,10 @@ what else it needs, or why it isn't run:
 
     <!-- setup: interrupted run -->
     <!-- not run: it downloads -->
+    <!-- needs: mcp -->
+
+What a block needs is a program or a module; where it isn't there, the other blocks of the page are run, and the test
+counts as skipped.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +29,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -38,7 +44,7 @@ PROGRAM = Path(sys.executable).with_name("agentrewind")
 BLOCK = re.compile(
     r"(?:<!-- (?P<remark>[^\n]*) -->\n)?^```(?P<kind>python|console|toml)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-NOT_RUN = 6
+NOT_RUN = 8
 """So many blocks in all pages together may say that they aren't run."""
 MARK = "--- the next command ---"
 
@@ -54,6 +60,12 @@ class Block:
     @property
     def skipped(self) -> bool:
         return self.remark.startswith("not run: ")
+
+    @property
+    def lacks(self) -> str:
+        """The program or module that it needs and that isn't here."""
+        needed = self.remark.removeprefix("needs: ") if self.remark.startswith("needs: ") else ""
+        return needed if needed and not shutil.which(needed) and find_spec(needed) is None else ""
 
     @property
     def setup(self) -> str:
@@ -245,14 +257,18 @@ def bench(base: Path) -> Iterator[Bench]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_of_a_page_work(page: Path, tmp_path: Path):
+    found = blocks(page)
     with bench(tmp_path) as place:
-        for block in blocks(page):
-            if not block.skipped:
+        for block in found:
+            if not block.skipped and not block.lacks:
                 try:
                     place.run(block)
                 except AssertionError as error:
                     error.add_note(f"{page.relative_to(ROOT)}, line {block.line}")
                     raise
+    lacking = sorted({block.lacks for block in found} - {""})
+    if lacking:
+        pytest.skip(f"all but the examples that need {' and '.join(lacking)} work; `make test-mcp` and others have it")
 
 
 def test_few_examples_are_not_run_and_each_says_why():

@@ -25,6 +25,7 @@ COMMANDS = {
     "candidates": "List the checkpoints that one can go back to.",
     "rewind": "Bring a run back to a checkpoint, also one that is alive.",
     "tool": "Go back as the agent does, from a shell inside of its run.",
+    "mcp": "Offer a run's two tools and its history to an MCP client.",
     "pause": "Let a run wait at its next model call.",
     "unpause": "Let a run that waits go on.",
     "fork": "Make a second run out of a checkpoint, in its own copy of the files.",

@@ -1,4 +1,4 @@
-"""Where a run offers its two tools to programs of its agent, and how such a program finds it."""
+"""Where a run offers its two tools to programs, and how they reach it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentrewind.compose.home import Home
+from agentrewind.core.codec import Json
 from agentrewind.core.errors import UsageError
+from agentrewind.engine.by_program import Told
 from agentrewind.engine.processes import RUN_MARK
+from agentrewind.integrations.tool_program import ask
 from agentrewind.integrations.tool_program.client import SOCKET_VARIABLE
 
 SOCKET = "tools"
@@ -26,3 +29,19 @@ def socket_of(home: Home, environ: Mapping[str, str]) -> Path:
             " back from outside."
         )
     return home.run_dir(run_id) / SOCKET
+
+
+def call(run_dir: Path, tool: str, arguments: Json) -> Told:
+    """Have a run that is alive carry out a call of one of its tools.
+
+    Raises:
+        UsageError: it isn't alive, or offers no tools to programs. Nothing was moved.
+    """
+    try:
+        text, ok = ask(str(run_dir / SOCKET), tool, arguments)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"The run {run_dir.name} isn't alive, or isn't one of `agentrewind exec` or `proxy`: nobody answers its"
+            f" tools ({error}). Nothing was moved."
+        ) from error
+    return Told(text, ok)

@@ -77,3 +77,17 @@ def test_a_port_that_is_taken_is_one_sentence():
 def test_an_upstream_that_is_no_url_is_one_sentence(url: str):
     with pytest.raises(UsageError, match="URL"):
         Upstream(url)
+
+
+def test_a_websocket_is_refused_with_the_status_that_lets_a_client_ask_by_http(provider: Provider):
+    asks = {
+        "Connection": "Upgrade",
+        "Upgrade": "WebSocket",
+        "Sec-WebSocket-Key": "x" * 24,
+        "Sec-WebSocket-Version": "13",
+    }
+    interposer = Passing()
+    with front(interposer, provider.base_url) as place:
+        status, _, body = place.ask("GET", "/v1/responses", headers=asks)
+    assert (status, "websocket" in json.loads(body)["error"]["message"]) == (426, True)
+    assert (interposer.seen, provider.asked) == ([], [])

@@ -27,6 +27,8 @@ ANTHROPIC_MOUNT = b"/anthropic"
 CONVERSATIONS = 256
 """How many calls are worked on at once; more wait for their turn."""
 ENDING = "the run is ending."
+NO_WEBSOCKET = "what goes over a websocket can't be recorded; ask the same by plain HTTP."
+"""With the status that tells a client so (Codex then uses HTTP from the first call on)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,9 @@ class App:
             await client.answer(refused)
             return
         target = self._target(path, client.query)
+        if client.header(b"upgrade").lower() == "websocket":
+            await client.answer(answers.refusal(426, NO_WEBSOCKET))
+            return
         try:
             if self._interposer.wants(client.method, target.upstream.base.host, target.path):
                 await self._recorded(client, target)
