@@ -153,14 +153,16 @@ class Requests:
     def _put(self, name: str, data: bytes) -> None:
         part = self._directory / f"{secrets.token_hex(4)}{_UNFINISHED}"
         try:
-            self._directory.mkdir(mode=0o700, exist_ok=True)
-            with _created(part) as fd:
-                _write(fd, data)
-            os.rename(part, self._directory / name)
+            try:
+                self._directory.mkdir(mode=0o700, exist_ok=True)
+                with _created(part) as fd:
+                    _write(fd, data)
+                os.rename(part, self._directory / name)
+            finally:  # also at a Ctrl-C; nothing is there any more after the rename
+                with suppress(OSError):
+                    os.unlink(part)
             sync_directory(self._directory)
         except OSError as error:
-            with suppress(OSError):
-                os.unlink(part)
             if error.errno in NO_ROOM:
                 raise StorageFull(_FULL.format(error.strerror)) from error
             raise JournalError(f"The request can't be written to {self._directory}: {error.strerror}.") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -227,3 +228,14 @@ def _until(what) -> None:
     while not what():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_ctrl_c_while_a_request_is_written_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(_):
+        assert [path.suffix for path in (tmp_path / "requests").iterdir()] == [".part"]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Requests(tmp_path).ask(asked("rec_000001"))
+    assert list((tmp_path / "requests").iterdir()) == []
