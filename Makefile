@@ -78,9 +78,9 @@ test-mcp: ## `agentrewind mcp` and the real client
 test-oldest: ## The lanes again, with the oldest versions that are supported (.ci/oldest.txt)
 	OLDEST=1 $(MAKE) test-mini test-mcp
 
-test-atif: $(VENV)/dev ## Exported trajectories against the format's own models (downloads 3 MB once)
+test-atif: $(VENV)/dev ## Exported trajectories and tasks against the formats' own models (downloads 3 MB once)
 	PYTHON="$(BIN)/python" LANES="$(LANES)" sh .ci/harbor.sh
-	AGENTREWIND_HARBOR=$(LANES)/harbor-0.26.0 $(BIN)/python -m pytest tests/unit/formats/test_atif.py
+	AGENTREWIND_HARBOR=$(LANES)/harbor-0.26.0 $(BIN)/python -m pytest tests/unit/formats/test_atif.py tests/e2e/test_suites.py -k "atif or harbor"
 
 wheel-test: $(VENV)/dev ## Build the wheel and run it with the sources out of reach
 	PYTHON="$(PYTHON)" sh .ci/wheel.sh

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import re
+import shutil
+import stat
+import sys
+import tomllib
+import types
+from pathlib import Path
+
 import pytest
 
+from agentrewind.bench.sim.proof import proven
 from agentrewind.compose.judging import rooms
+from agentrewind.tasks.evaluator import Evaluator
+from agentrewind.tasks.fingerprint import fingerprint, walk
 from agentrewind.tasks.gates import GATES
 from agentrewind.tasks.inspection import grounds, inspected
 from agentrewind.tasks.screens import SCREENS
@@ -29,6 +42,10 @@ QUICK = [
 by_name = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
 
 
+HARBOR = Path(os.environ.get("AGENTREWIND_HARBOR", Path.home() / ".cache/agentrewind/lanes/harbor-0.26.0"))
+DOCS = Path(__file__).parents[2] / "docs/tasks.md"
+
+
 def problems(task: Task, gates: list[str]) -> list[str]:
     if task.skipped:
         pytest.skip(task.skipped)
@@ -47,3 +64,58 @@ def test_a_task_passes_the_quick_gates(task):
 @pytest.mark.timeout(900)
 def test_a_task_passes_every_gate_and_screen(task):
     assert problems(task, []) == []
+
+
+@pytest.mark.slow
+@by_name
+@pytest.mark.timeout(900)
+def test_the_errors_of_a_policy_do_what_it_says(task):
+    if task.skipped:
+        pytest.skip(task.skipped)
+    assert proven(task, rooms()) == []
+
+
+@by_name
+def test_whatever_an_agent_leaves_is_judged_without_an_error_of_the_evaluator(task):
+    """Each file that the reference makes or changes is replaced by nonsense of several kinds, all at once."""
+    if task.skipped:
+        pytest.skip(task.skipped)
+    with grounds(task, rooms()) as at:
+        shipped = {path.relative_to(at.first): path.read_bytes() for path in walk(at.first) if path.is_file()}
+        made = [path.relative_to(at.solved) for path in walk(at.solved) if path.is_file()]
+        made = [
+            name for name in made if shipped.get(name) != (at.solved / name).read_bytes() and ".git" not in name.parts
+        ]
+        for number, nonsense in enumerate((b"", b"\xff\x00\xfe", b"[1, null]\n", b"{}\n", b"Ledger: 1\n", None)):
+            spoilt = shutil.copytree(at.solved, at.place / f"spoilt-{number}/app", symlinks=True)
+            for name in made:
+                (spoilt / name).chmod(stat.S_IRUSR | stat.S_IWUSR)
+                (spoilt / name).unlink()
+                (spoilt / name).mkdir() if nonsense is None else (spoilt / name).write_bytes(nonsense)
+            before = fingerprint(spoilt)
+            verdicts = Evaluator(task, rooms()).evaluate(spoilt)
+            assert verdicts.errors == (), nonsense
+            assert verdicts.satisfied == 0, nonsense
+            assert fingerprint(spoilt) == before
+
+
+def test_the_documentation_lists_the_suite_as_it_is():
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \| (\d+) \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert rows == [(task.name, str(len(task.checklist))) for task in suite("core")]
+
+
+@by_name
+def test_the_settings_are_those_of_harbor(task, monkeypatch):
+    """By the models of the format itself, where `make test-atif` has fetched them."""
+    models = HARBOR / "harbor/models"
+    if not (HARBOR / "toml").is_dir():  # the last that is fetched
+        pytest.skip("the models of harbor aren't there; `make test-atif` fetches them")
+    for name, place in (("harbor", HARBOR / "harbor"), ("harbor.models", models)):
+        package = types.ModuleType(name)
+        package.__path__ = [str(place)]
+        monkeypatch.setitem(sys.modules, name, package)
+    monkeypatch.syspath_prepend(str(HARBOR))
+    config = importlib.import_module("harbor.models.task.config")
+    read = config.TaskConfig.model_validate(tomllib.loads((task.path / "task.toml").read_text()))
+    assert (read.schema_version, read.environment.network_mode.value) == ("1.4", "no-network")
+    assert read.environment.workdir == task.workdir

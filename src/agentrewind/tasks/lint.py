@@ -22,6 +22,7 @@ _FORBIDDEN = {
 _NAMES = {"urandom": "chance", "getrandom": "chance", "__import__": "modules by name", "exec": "text as a program",
           "eval": "text as a program"}  # fmt: skip
 _PROGRAMS = {"date": "the clock", "curl": "the network", "wget": "the network", "uuidgen": "chance"}
+_RUNNERS = {"Popen", "call", "check_call", "check_output", "popen", "python", "run", "system"}
 _COMMANDS = (
     "awk", "bash", "cat", "chmod", "cp", "curl", "find", "grep", "gzip", "mv", "openssl", "pip", "pytest", "python",
     "python3", "rm", "sed", "sh", "sqlite3", "tar", "touch", "wget", "xargs",
@@ -101,8 +102,9 @@ def imports(at: Grounds) -> Iterator[str]:
 
 
 def _program(call: ast.Call) -> str:
-    """The text that is the first argument of a call, or the first item of a list that is."""
-    first = call.args[0] if call.args else None
+    """What a call that runs a program names first; empty for other calls."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    first = call.args[0] if call.args and name in _RUNNERS else None
     if isinstance(first, ast.List | ast.Tuple) and first.elts:
         first = first.elts[0]
     return str(first.value) if isinstance(first, ast.Constant) else ""
