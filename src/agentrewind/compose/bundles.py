@@ -141,7 +141,7 @@ def _event_lines(log: RunLog) -> Iterator[bytes]:
 
 def _numbered(log: RunLog) -> list[Any]:
     """The contents in the order of their lines; one that an interrupt left in two lines stands once."""
-    return sorted(log.contents, key=lambda name: log.contents[name].number)
+    return list(log.contents.numbers())
 
 
 def named_by(log: RunLog) -> set[SnapshotId]:
@@ -349,7 +349,7 @@ class _Import:
 
     def _rewrite(self, log: RunLog, header: RunStarted) -> None:
         """The journal as it is to be here, with nothing in it that would ever be run."""
-        numbers = {name: place.number for name, place in log.contents.items()}
+        numbers = log.contents.numbers()
         path, fresh = self.part / fmt.JOURNAL, self.part / (fmt.JOURNAL + ".new")
         with open(fresh, "xb", opener=_private) as new:
             lines = enumerate((header, *log.events[1:]))

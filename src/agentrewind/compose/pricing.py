@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import importlib.util
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -53,7 +54,7 @@ class Priced(InFront[Log]):
         if node is None or node.began.llm is None or event.output is None:
             return event
         usd, priced = price(node.began.llm, event.usage, self._response(event.output), node.began.started_ns)
-        return replace(event, usage=replace(event.usage, usd=usd), priced=priced)
+        return replace(event, usage=replace(event.usage, usd=usd), priced=sys.intern(priced))
 
 
 def _priced_merge(event: NotesMerged, response: Json) -> NotesMerged:

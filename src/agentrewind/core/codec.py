@@ -8,7 +8,7 @@ import hashlib
 import json
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar, get_args, get_origin
 
 Json = Any
@@ -35,14 +35,6 @@ def canonical(value: Json) -> bytes:
 
 def digest_bytes(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def digest_parts(parts: Iterable[bytes]) -> str:
-    """As `digest_bytes` of all of them together, which are never joined."""
-    found = hashlib.sha256()
-    for part in parts:
-        found.update(part)
-    return "sha256:" + found.hexdigest()
 
 
 def digest(value: Json) -> str:

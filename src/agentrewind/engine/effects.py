@@ -89,8 +89,9 @@ class Effects:
         ]
 
     def let_through(self, calls: Sequence[ToolCall]) -> None:
-        """These calls of an answer may run: their tool nodes aren't asked about again."""
-        self._let_through.update(call.id for call in calls)
+        """These calls of an answer may run: their tool nodes aren't asked about again, where any would be."""
+        if self.gate.mode != "record":
+            self._let_through.update(call.id for call in calls)
 
     def was_let_through(self, call_id: str) -> bool:
         return call_id in self._let_through

@@ -49,7 +49,6 @@ from agentrewind.engine.noticing import Teller
 from agentrewind.engine.processes import Process
 from agentrewind.engine.rewind_tools import NOT_EXECUTED, argument, handed_on, pushed_aside, wished
 from agentrewind.engine.rewinder import Ender, Rewinder, Wish, end_descendants
-from agentrewind.engine.sent import input_id
 from agentrewind.engine.signal import RewindSignal
 from agentrewind.engine.threads import Answer, Context, Thread, Threads
 from agentrewind.engine.turn import ENDED, Turn
@@ -411,8 +410,9 @@ class Session:
         if offers:
             sent = dialect.with_tools(sent, TOOLS)
         uid = self._uid()
-        messages = thread.sent.follow(effective, uid, self._store_message)
+        messages = thread.sent.follow(effective, uid, self._store_message, self._kept_form)
         params = self._redact(dialect.params(sent))
+        thread.params = params = thread.params if params == thread.params else params
         tools, kept = self._store_tools(dialect.tools(sent))
         llm = LlmInput(dialect.model(sent), messages, params, tools, dialect.name)
         head = {"model": llm.model, "params": params, "tools": kept}
@@ -423,7 +423,7 @@ class Session:
                 self.tree.head,
                 self.tree.branch,
                 thread.id,
-                input_id(head, thread.sent.canonical),
+                thread.sent.digests.of_input(head),
                 state.snapshot,
                 time.time_ns(),
                 llm,
@@ -449,6 +449,9 @@ class Session:
     def _store_message(self, message: Message) -> tuple[MessageId, bytes]:
         content = self._redact(message)
         return self._log.put(content), canonical(content)
+
+    def _kept_form(self, content: MessageId) -> bytes:
+        return canonical(self._log.get(content))
 
     def _end_llm(
         self, dialect: Dialect, uid: RecordUid, reply: WireReply, begun: float, *, stream: bool, lost: str, last: bool

@@ -63,6 +63,8 @@ class Thread:
     """The edits were lost just now, and nobody has been told yet."""
     tools: list[Json] = field(default_factory=list)
     """Those that its last request declared."""
+    params: Json = None
+    """The parameters of its last call, as recorded: one object for all calls that have the same."""
 
     def effective(self) -> list[Message]:
         return splice(self.raw, self.edits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,37 @@ class Place:
     length: int
 
 
-Contents = dict[MessageId, Place]
+class Contents:
+    """Where each content lies. A run has several a call, so what is known of one takes no more room than it must."""
+
+    def __init__(self) -> None:
+        self._at: dict[MessageId, int] = {}
+        self._places = array("Q")
+        """The number, offset and length of each, one after the other."""
+
+    def add(self, content: MessageId, place: Place) -> None:
+        """Another content; where it stands in an earlier line, too, that one counts."""
+        if self._at.setdefault(content, len(self._places)) == len(self._places):
+            self._places.extend((place.number, place.offset, place.length))
+
+    def get(self, content: MessageId) -> Place | None:
+        at = self._at.get(content)
+        return None if at is None else Place(*self._places[at : at + 3])
+
+    def number(self, content: MessageId) -> int | None:
+        """The number of its line."""
+        at = self._at.get(content)
+        return None if at is None else self._places[at]
+
+    def numbers(self) -> dict[MessageId, int]:
+        """The number of the line of each content, in the order of the lines."""
+        return {content: self._places[at] for content, at in self._at.items()}
+
+    def __contains__(self, content: object) -> bool:
+        return content in self._at
+
+    def __len__(self) -> int:
+        return len(self._at)
 
 
 @dataclass(slots=True)
@@ -32,7 +63,7 @@ class Scan:
 
     events: list[Event] = field(default_factory=list)
     tree: RunTree = field(default_factory=RunTree)
-    contents: Contents = field(default_factory=dict)
+    contents: Contents = field(default_factory=Contents)
     ids: list[MessageId] = field(default_factory=list)
     """The id of the content in each line. An interrupt of a put can leave one content in two lines: either will do."""
     journal_size: int = 0
@@ -115,7 +146,7 @@ def _scan_contents(path: Path, found: Scan) -> None:
             raise DamagedAt(path, line.offset, f"content {len(found.ids)} is expected here, this is content {number}")
         content = fmt.content_id(line.data[begin:end])
         found.ids.append(content)
-        found.contents.setdefault(content, Place(number, line.offset + begin, end - begin))
+        found.contents.add(content, Place(number, line.offset + begin, end - begin))
         found.content_size = line.offset + len(line.data) + 1
 
 

@@ -83,7 +83,7 @@ class JournalWriter:
         """
         fmt.refuse_deep(started)
         header = redacted(started, redact)
-        line = fmt.encode_event(0, header, _number_of({}))
+        line = fmt.encode_event(0, header, _number_of(Contents()))
         _make_private(run_dir)
         lease = Lease.take(run_dir)
         try:
@@ -155,7 +155,7 @@ class JournalWriter:
             line, begin = fmt.encode_content(number, data)
             offset = self._content.append(line)
             crashpoints.reach(CONTENT_WRITTEN)  # an interrupt here leaves a line that nobody remembers, see `Scan.ids`
-            self._contents[found] = Place(number, offset + begin, len(data))
+            self._contents.add(found, Place(number, offset + begin, len(data)))
         return found
 
     def get(self, content: MessageId) -> Json:
@@ -212,10 +212,10 @@ class JournalWriter:
 
 def _number_of(contents: Contents) -> Callable[[MessageId], int]:
     def number(content: MessageId) -> int:
-        place = contents.get(content)
-        if place is None:
+        found = contents.number(content)
+        if found is None:
             raise JournalError(f"The event names a content {content} that was never put. Nothing was written.")
-        return place.number
+        return found
 
     return number
 

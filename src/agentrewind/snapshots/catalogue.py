@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -83,7 +84,7 @@ class Catalogue:
 
 
 def name_of(row_id: bytes) -> SnapshotId:
-    return SnapshotId(row_id[:ID_BYTES].hex())
+    return SnapshotId(sys.intern(row_id[:ID_BYTES].hex()))
 
 
 def id_of(snapshot: SnapshotId) -> bytes:
@@ -91,4 +92,4 @@ def id_of(snapshot: SnapshotId) -> bytes:
 
 
 def new_id() -> SnapshotId:
-    return SnapshotId(secrets.token_hex(ID_BYTES))
+    return SnapshotId(sys.intern(secrets.token_hex(ID_BYTES)))
