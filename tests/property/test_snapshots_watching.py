@@ -22,6 +22,8 @@ from agentrewind.snapshots.scan import Scan, Seen
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from tests.unit.snapshots import mutator
 
+ROUNDS = 30
+"""So many snapshots are compared at least, however slow the machine is: after the twentieth the queue overflows."""
 RULES = PathRules(excluded=("excluded", "excluded-*"))
 
 
@@ -99,7 +101,7 @@ def run(tmp_path: Path, seed: int, seconds: float) -> dict[str, int]:
     world = WorkspaceWorld.open(root, tmp_path / "store", rules=RULES, detector="watch")
     with mutating(root, outside, seed, log) as child, world:
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
+        while time.monotonic() < until or sum(counts.values()) < ROUNDS:
             with frozen(child):
                 counts[compare(world, log)] += 1
                 if sum(counts.values()) % 10 == 0:

@@ -41,7 +41,9 @@ class Mutator:
         self.held: list[int] = []
         self.count = 0
         self.new_names: set[str] = set()
-        """Second names that nobody has looked at yet."""
+        """Second names that nobody has looked at yet. One is added once it is there: were it added before, we could be
+        stopped, looked at and continued before it is made, and it would pass for seen.
+        """
 
     def directories(self, top: Path) -> list[Path]:
         return [Path(parent) for parent, _, _ in os.walk(top)]
@@ -60,10 +62,12 @@ class Mutator:
         suffix = f"-{self.count}" if self.rng.random() < 0.5 else ""
         return self.directory() / (self.rng.choice(NAMES) + suffix)
 
-    def second_name(self) -> Path:
+    def link(self, path: Path) -> None:
+        """Give a file a second name."""
         self.count += 1
-        self.new_names.add(f"linked-{self.count}")
-        return self.directory() / f"linked-{self.count}"
+        other = self.directory() / f"linked-{self.count}"
+        os.link(path, other)
+        self.new_names.add(other.name)
 
     def data(self) -> bytes:
         return self.rng.randbytes(self.rng.choice((0, 1, 10, 4096, 20_000)))
@@ -165,13 +169,13 @@ class Mutator:
 
     def link_inside(self) -> None:
         if path := self.file():
-            os.link(path, self.second_name())
+            self.link(path)
 
     def link_from_outside(self) -> None:
         outside = self.outside / f"linked{self.count % 3}"
         if not outside.exists():
             outside.write_bytes(self.data())
-        os.link(outside, self.second_name())
+        self.link(outside)
 
     def write_through_outside_link(self) -> None:
         for number in range(3):
@@ -234,9 +238,8 @@ class Mutator:
         """The file lives on under another name, and is written through the name that is gone."""
         path = self.file()
         if path and len(self.held) < 6:
-            other = self.second_name()
             fd = os.open(path, os.O_RDWR)
-            os.link(path, other)
+            self.link(path)
             path.unlink()
             self.held.append(fd)
 
@@ -267,7 +270,7 @@ class Mutator:
 ACTS = [
     name
     for name in vars(Mutator)
-    if name not in ("directories", "directory", "file", "free", "second_name", "data", "burst", "step")
+    if name not in ("directories", "directory", "file", "free", "link", "data", "burst", "step")
     and not name.startswith("_")
 ]
 
