@@ -84,6 +84,7 @@ class Catalogue:
 
 
 def name_of(row_id: bytes) -> SnapshotId:
+    """One text for each snapshot, however many tables name it."""
     return SnapshotId(sys.intern(row_id[:ID_BYTES].hex()))
 
 
