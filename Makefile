@@ -75,8 +75,11 @@ test-ray: ## The benchmark on a local Ray (downloads 70 MB once)
 test-mcp: ## `agentrewind mcp` and the real client
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mcp tests/lanes/mcp "tests/docs/test_examples.py::test_the_examples_of_a_page_work[mcp.md]"
 
+test-smolagents: ## The lane with the real smolagents (downloads 80 MB once)
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh smolagents $(LATE) tests/lanes/smolagents
+
 test-oldest: ## The lanes again, with the oldest versions that are supported (.ci/oldest.txt)
-	OLDEST=1 $(MAKE) test-mini test-mcp
+	OLDEST=1 $(MAKE) test-mini test-mcp test-smolagents
 
 test-atif: $(VENV)/dev ## Exported trajectories and tasks against the formats' own models (downloads 3 MB once)
 	PYTHON="$(BIN)/python" LANES="$(LANES)" sh .ci/harbor.sh

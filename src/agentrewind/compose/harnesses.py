@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import UsageError
-from agentrewind.integrations.harnesses.contract import Job, Outcome, Recorder
+from agentrewind.integrations.harnesses.contract import Attached, Job, Outcome
 
 _HOME = "agentrewind.integrations.harnesses"
 
@@ -51,11 +51,13 @@ class Known:
 
 KNOWN = {
     "builtin": Known("builtin:BuiltinAgent"),
+    "smolagents": Known("smol:CodeAgent", "smolagents", "smolagents", "smolagents"),
+    "smolagents-tools": Known("smol:ToolCallingAgent", "smolagents", "smolagents", "smolagents"),
     "mini-swe-agent": Known("mini:MiniSweAgent", "minisweagent", "mini", "mini-SWE-agent"),
 }
 """By the names that `agentrewind run --agent` takes."""
 
-ATTACHED: dict[str, str] = {}
+ATTACHED = {"smolagents": "smol:attach"}
 """What attaches an agent to a session, by the package that its class, or one that it inherits from, is defined in."""
 
 
@@ -97,13 +99,17 @@ def checked_options(adapter: Adapter, options: Mapping[str, Json]) -> None:
             raise UsageError(f"The agent {adapter.name} has no setting {name!r}. It has: {known}.")
 
 
-def attacher(agent: object) -> Callable[[Any, Recorder], None]:
-    """What attaches an agent to the recorder of a run. Raises: UsageError: there is no adapter for it."""
+def attach(agent: object, recorder: Attached) -> Callable[[], None]:
+    """Attach an agent to the recorder of a run; what undoes that.
+
+    Raises:
+        UsageError: there is no adapter for it.
+    """
     for kind in type(agent).__mro__:
         place = ATTACHED.get(kind.__module__.partition(".")[0])
         if place is not None:
-            found: Callable[[Any, Recorder], None] = _named(f"{_HOME}.{place}")
-            return found
+            undo: Callable[[], None] = _named(f"{_HOME}.{place}")(agent, recorder)
+            return undo
     raise UsageError(
         f"There is no adapter for a {type(agent).__name__}. There are some for agents of: {', '.join(ATTACHED)}."
         " Its calls of a model are recorded all the same; record those of its tools with agentrewind.tool."

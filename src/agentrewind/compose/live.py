@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 from agentrewind.compose.declared import declared
 from agentrewind.compose.effects import ask_on_terminal, classifier, effects_of
-from agentrewind.compose.harnesses import attacher
+from agentrewind.compose.harnesses import attach
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
 from agentrewind.compose.recording import attributed, checked_command, created, header, recorder, submitted
@@ -53,6 +53,12 @@ class LiveRun:
         self._check = check
         self._strategy = strategy
         self._ending: Decision | None = None
+        self._attached = ExitStack()
+
+    @property
+    def offers_rewind(self) -> bool:
+        """Whether the agent may go back."""
+        return self._strategy.offers_rewind
 
     @property
     def tree(self) -> RunTree:
@@ -92,12 +98,12 @@ class LiveRun:
         return self._session.held()
 
     def attach(self, agent: A) -> A:
-        """Have the tool calls of an agent of a harness that we know recorded; the agent.
+        """Have the tool calls of an agent of a harness that we know recorded, to the end of the session; the agent.
 
         Raises:
             UsageError: there is no adapter for it.
         """
-        attacher(agent)(agent, self)
+        self._attached.callback(attach(agent, self))
         return agent
 
     def submit(self) -> Decision:
@@ -114,7 +120,7 @@ class LiveRun:
         global _current  # noqa: PLW0603 (as process-wide as the hooks)
         _current = self
         try:
-            with install(self._session):
+            with install(self._session), self._attached:
                 yield
         except BaseException as error:
             interrupted = isinstance(error, KeyboardInterrupt)

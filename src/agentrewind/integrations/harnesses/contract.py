@@ -45,6 +45,14 @@ class Recorder(Protocol):
         """Right after a call of the model: what the agent has to hold from here on; None: what it holds."""
 
 
+class Attached(Recorder, Protocol):
+    """The recorder of a session to which a program attaches its agent."""
+
+    @property
+    def offers_rewind(self) -> bool:
+        """Whether the agent may go back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One run of an agent, in this process."""

@@ -24,13 +24,22 @@ _TOO_LATE = ("ReadTimeout", "APITimeoutError", "APIConnectionError")
 
 
 def client_options(job: Job) -> dict[str, Any]:
-    """What a client of the OpenAI SDK is made with; its `http_client` is `http_client(job)` where that gives one."""
+    """What a client of the OpenAI SDK is made with."""
     return {
         "api_key": job.api_key or NO_KEY,
         "base_url": job.base_url,
         "timeout": REQUEST_TIMEOUT_S,
         "max_retries": MAX_RETRIES,
     }
+
+
+def client(job: Job) -> Any:
+    """A client of the OpenAI SDK for this job. Close it."""
+    import openai
+
+    if not is_loopback(job.base_url):
+        return openai.OpenAI(**client_options(job))
+    return openai.OpenAI(**client_options(job), http_client=openai.DefaultHttpxClient(trust_env=False))
 
 
 def is_loopback(base_url: str | None) -> bool:
@@ -48,6 +57,13 @@ def request_fields(job: Job) -> dict[str, Json]:
     return {**fields, **job.settings.get("request", {})}
 
 
+class LimitReached(Exception):
+    """The agent has made as many calls of the model as it may."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The limit of {limit} model calls was reached.")
+
+
 def until_accepted(job: Job, ask: Callable[[str | None], str]) -> Outcome:
     """Have the agent work on the task, and on what its submissions are told, until one is accepted or the run stops.
 
@@ -56,7 +72,11 @@ def until_accepted(job: Job, ask: Callable[[str | None], str]) -> Outcome:
     """
     text = None if job.seed else job.task
     while True:
-        judged = _judged(job, ask(text))
+        try:
+            answer = ask(text)
+        except LimitReached as reached:
+            return Outcome(ok=False, reason=str(reached))
+        judged = _judged(job, answer)
         if isinstance(judged, Outcome):
             return judged
         text = judged
