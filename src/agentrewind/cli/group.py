@@ -18,6 +18,7 @@ COMMANDS = {
     "runs": "List the runs.",
     "log": "Show the tree of a run: branches, checkpoints, rewinds.",
     "view": "Show runs in the browser, and go back from there.",
+    "tui": "Show a run in the terminal, and go back from there.",
     "show": "Show one step: what went in, what came out, what changed.",
     "diff": "Compare files and messages of two steps.",
     "cost": "Show what runs took: calls, tokens, dollars, time.",
