@@ -104,15 +104,31 @@ class Undoing:
 
 def _finish(begun: Coroutine[Any, Any, object], loop: asyncio.AbstractEventLoop | None) -> None:
     """Run a coroutine to its end: in the loop in which its objects live, unless this thread is what runs that."""
+    given_up = False
 
     async def timed() -> None:
+        if given_up:
+            begun.close()
+            return
+        limit = asyncio.timeout(UNDO_S)
         try:
-            await asyncio.wait_for(begun, UNDO_S)
+            async with limit:
+                await begun
         except TimeoutError as error:
-            raise TimeoutError(f"it was cancelled after {UNDO_S:.0f} s") from error
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"it was cancelled after {UNDO_S:g} s") from error
 
     if loop is not None and loop.is_running() and loop is not _running():
-        asyncio.run_coroutine_threadsafe(timed(), loop).result(UNDO_S * 1.1)
+        future = asyncio.run_coroutine_threadsafe(timed(), loop)
+        try:
+            future.result(UNDO_S * 1.1)
+        except TimeoutError as error:
+            if future.done():
+                raise
+            given_up = True  # and a task that has begun is cancelled
+            future.cancel()
+            raise TimeoutError("its event loop was busy, and it was given up") from error
         return
     context = copy_context()
     with ThreadPoolExecutor(1, "agentrewind undo") as thread:

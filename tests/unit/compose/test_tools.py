@@ -1,12 +1,13 @@
 import asyncio
 import json
+import time
 from pathlib import Path
 
 import openai
 import pytest
 
 import agentrewind
-from agentrewind.compose import tools
+from agentrewind.compose import declared, tools
 from agentrewind.compose.asking import Outside, outside
 from agentrewind.compose.declared import Undoing
 from agentrewind.testing import scripted
@@ -219,9 +220,12 @@ def test_a_call_that_raised_is_taken_back_with_its_error_and_a_failing_undo_is_t
 def test_a_coroutine_takes_back_in_the_loop_of_the_call(place):
     loops = []
 
+    @agentrewind.tool
+    async def refund(item: str) -> str:
+        return item
+
     async def cancel(call: agentrewind.Call) -> None:
-        await asyncio.sleep(0)
-        loops.append((call.result, asyncio.get_running_loop()))
+        loops.append((await refund(call.result), asyncio.get_running_loop()))
 
     @agentrewind.tool(effect="external", undo=cancel)
     async def order(item: str) -> str:
@@ -242,11 +246,47 @@ def test_a_coroutine_takes_back_in_the_loop_of_the_call(place):
                     return
 
     script = [scripted.call("order", {"item": "pen"}), backtrack("hm"), scripted.say("ok")]
-    with scripted.ScriptedModel(script) as model, agentrewind.session(place):
+    with scripted.ScriptedModel(script) as model, agentrewind.session(place) as live:
         asyncio.run(main(model.base_url))
     (_, begun), (result, ended) = loops
     assert result == "pen"
     assert ended is begun
+    assert [name for name, _ in calls_of_tools(live.id)] == ["order"], "what takes back is no step of the agent"
+
+
+def calls_of_tools(run_id: str) -> list[tuple[str, object]]:
+    tools = (node.began.tool for node in agentrewind.open_run(run_id).records())
+    return [(tool.name, tool.arguments) for tool in tools if tool]
+
+
+def test_a_coroutine_that_takes_too_long_is_cancelled_and_one_whose_loop_is_busy_isnt_waited_for(monkeypatch):
+    monkeypatch.setattr(declared, "UNDO_S", 0.2)
+    seen = []
+
+    async def hangs(_: agentrewind.Call) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    async def fails(_: agentrewind.Call) -> None:
+        raise TimeoutError("its own")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(TimeoutError, match="cancelled after"):
+            await asyncio.to_thread(Undoing(hangs, {}, loop))
+        with pytest.raises(TimeoutError, match="its own"):
+            await asyncio.to_thread(Undoing(fails, {}, loop))
+        busy = asyncio.get_running_loop().run_in_executor(None, Undoing(hangs, {}, loop))
+        time.sleep(1)  # noqa: ASYNC251 (this is what is tried)
+        with pytest.raises(TimeoutError, match="was busy"):
+            await busy
+        await asyncio.sleep(0.1)
+
+    asyncio.run(main())
+    assert seen == ["cancelled"]
 
 
 def test_a_coroutine_takes_back_where_no_loop_is_left(place):
