@@ -69,6 +69,9 @@ LATE := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWa
 test-mini: ## The lane with the real mini-SWE-agent (downloads over 500 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m lane $(LATE) tests/lanes/mini tests/unit/formats tests/e2e/test_real_project.py
 
+test-bench: ## The statistics of the benchmark with SciPy (downloads 80 MB once)
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh bench -m lane tests/lanes/bench
+
 test-ray: ## The benchmark on a local Ray (downloads 70 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh ray -m lane $(LATE) tests/lanes/ray
 

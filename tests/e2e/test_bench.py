@@ -122,3 +122,28 @@ def test_what_can_not_be_is_refused_in_one_sentence(suite, tmp_path, options, sa
     assert said in out["said"]
     assert len(out["said"].strip().splitlines()) <= 2
     assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_a_report_is_written_and_a_guard_measured_from_the_command_line(suite, tmp_path) -> None:
+    bench(suite, tmp_path / "out", "--strategies", "continue", "--tasks", "first")
+
+    def cli(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [PROGRAM, *words], env=environ(tmp_path), cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    done = cli("bench", "report", "out")
+    assert done.returncode == 0, done.stderr
+    assert "Written: out/report.html" in done.stdout
+    assert (tmp_path / "out" / "report.html").read_text().count("Simulated policy") == 1
+    guard = cli("bench", "guard", "--json")
+    facts = json.loads(guard.stdout)
+    assert (facts["guard"], facts["failed"], facts["precision"] > 0.9, facts["recall"] > 0.7) == (
+        "rules",
+        0,
+        True,
+        True,
+    )
+    for words in (("report", "nothing"), ("compare", "a", "b", "--in", "out"), ("guard", "--guard", "x")):
+        wrong = cli("bench", *words)
+        assert (wrong.returncode, len(wrong.stderr.strip().splitlines())) == (2, 1)

@@ -15,14 +15,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentrewind.bench.matrix import Matrix, Place
 from agentrewind.bench.one import Conditions, run_one
-from agentrewind.bench.results import ABNORMAL, Result, Spec, result_at
+from agentrewind.bench.results import ABNORMAL, RESULT, Result, Spec, result_at, write
 from agentrewind.compose.harnesses import harness_by_name
 from agentrewind.core.errors import AgentRewindError, UsageError
 from agentrewind.integrations.zygote import die_with
@@ -142,6 +142,24 @@ def _note_abnormal(place: Place, spec: Spec, why: str) -> None:
     line = {"run": spec.key, "why": why, "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
     with open(place.abnormal, "a", encoding="utf-8") as file:
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def touch(directory: Path, what: str) -> Place:
+    """Take the run in `directory` out of the count because a person did something to it; its benchmark.
+
+    Raises:
+        UsageError: there is no run that counts.
+    """
+    result = result_at(directory)
+    if result is None or not result.counts:
+        raise UsageError(f"There is no run in {directory} that counts. Its directory ends in the number of the run.")
+    if not what.strip():
+        raise UsageError("Say what was done to the run.")
+    place = Place(directory.absolute().parents[5])
+    write(replace(result, touched=what), directory)
+    (directory / RESULT).unlink()
+    _note_abnormal(place, result.spec, f"touched by hand: {what}")
+    return place
 
 
 Many = Callable[[Sequence[Spec], Conditions, Place, Callable[[], bool]], Iterator[tuple[Spec, str]]]

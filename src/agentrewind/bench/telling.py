@@ -74,7 +74,7 @@ def _moves(events: Iterable[Event]) -> Iterator[Move]:
     tree = RunTree()
     for nodes, event in _counted(events):
         if isinstance(event, Rewound) and event.why == "rewind":
-            path = [node.uid for node in tree.path()]
+            path = [node.uid for node in tree.path() if not _is_check(node.began)]
             back = len(path) - path.index(event.target) if event.target in path else 0
             yield Move(nodes, event.target, event.by, event.selector, event.asked or "", back, event.memory_tokens)
         tree.apply(event)

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
 from agentrewind.bench.arms import ABLATIONS
+from agentrewind.bench.comparing import METRICS, Comparison, compared, corrected
+from agentrewind.bench.guarding import cases, measured
 from agentrewind.bench.matrix import Matrix, Place
 from agentrewind.bench.one import SIMULATED, Conditions
+from agentrewind.bench.report.files import write_report
 from agentrewind.bench.results import Result, results_in
-from agentrewind.bench.runner import Limits, Tally, run_all
-from agentrewind.bench.table import rows_of
+from agentrewind.bench.runner import Limits, Tally, run_all, touch
+from agentrewind.bench.table import Cell, rows_of
 from agentrewind.cli.columns import show_columns
 from agentrewind.cli.options import json_option
 from agentrewind.cli.screen import err, glyphs, out, sentence
 from agentrewind.cli.text import as_json, plural
 from agentrewind.compose.agents import OPENAI
-from agentrewind.core.codec import Json
+from agentrewind.compose.effects import classifier
+from agentrewind.compose.guards import guard_named
+from agentrewind.core.codec import Json, to_plain
+from agentrewind.core.effects import Confinement as Effects
 from agentrewind.core.errors import UsageError
 from agentrewind.tasks.loading import load
 from agentrewind.tasks.shipped import suite as shipped
@@ -191,3 +200,117 @@ def _facts(tally: Tally) -> Json:
         "tokens": tally.tokens,
         "stopped": tally.stopped,
     }
+
+
+@command.command("report", epilog="Example: agentrewind bench report results")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--against", default="rewind", show_default=True, metavar="ARM", help="Which is tested against the others."
+)
+@json_option
+def report(directory: Path, against: str, as_object: bool) -> None:
+    """Write one page about the benchmark in DIRECTORY, and its numbers as CSV and JSON, into that directory.
+
+    The page needs no network and no scripts. Its tests need SciPy (the extra `bench`); without it they are left out.
+    """
+    files, notes = write_report(Place(directory), against)
+    if as_object:
+        print(as_json({"files": [str(path) for path in files], "notes": notes}))
+        return
+    for note in notes:
+        sentence(note, err())
+    sentence(f"Written: {', '.join(str(path) for path in files)}.", out())
+
+
+@command.command("compare", epilog="Example: agentrewind bench compare rewind continue --in results")
+@click.argument("left", metavar="A")
+@click.argument("right", metavar="B")
+@click.option(
+    "--in", "directories", type=click.Path(path_type=Path), multiple=True, required=True, help="Where they are."
+)
+@json_option
+def compare(left: str, right: str, directories: tuple[Path, ...], as_object: bool) -> None:
+    """Test strategy A against strategy B, on the tasks and runs that both have; Holm over all tests that are made.
+
+    The strategies are named as in `bench run`. Several directories are taken together.
+    """
+    results = [result for directory in directories for result in results_in(directory)]
+    cells = {Cell.of(result) for result in results if result.counts}
+    pairs = [(cell, replace(cell, arm=right)) for cell in sorted(cells, key=str) if cell.arm == left]
+    found = corrected(
+        [compared(results, one, other, metric) for metric in METRICS for one, other in pairs if other in cells]
+    )
+    if not found:
+        known = ", ".join(sorted({cell.arm for cell in cells}))
+        raise UsageError(f"{left} and {right} have no runs that could be compared. There are: {known}.")
+    if as_object:
+        print(as_json([{**to_plain(item), "w": item.ranks.w, "r": item.ranks.r} for item in found]))
+        return
+    show_columns([COMPARED, *map(_test, found)], out(), flexible=0, right=range(2, len(COMPARED)), header=True)
+    sentence(
+        "Wilcoxon signed-rank on task means, two-sided; r: matched-pairs rank-biserial; exact: all signs counted;"
+        " won / lost and McNemar: pairs of runs.",
+        out(),
+    )
+
+
+COMPARED = ("model", "metric", "tasks", "difference", "95 %", "pairs", "W", "r", "p", "exact", "Holm", "won / lost",
+            "McNemar")  # fmt: skip
+
+
+def _test(item: Comparison) -> tuple[str, ...]:
+    low, high = (f"{100 * edge:+.1f}" for edge in (item.difference.low, item.difference.high))
+    return (
+        f"{item.left.harness} {item.left.model}",
+        item.metric,
+        str(item.tasks),
+        f"{100 * item.difference.value:+.1f}",
+        f"{low} to {high}",
+        str(item.ranks.pairs),
+        f"{item.ranks.w:g}",
+        f"{item.ranks.r:+.2f}",
+        f"{item.p:.3g}",
+        "" if item.p_exact is None else f"{item.p_exact:.3g}",
+        "" if item.holm is None else f"{item.holm:.3g}",
+        f"{item.won} / {item.lost}",
+        f"{item.p_mcnemar:.3g}",
+    )
+
+
+@command.command(
+    "touched", epilog='Example: agentrewind bench touched results/runs/a/rewind/builtin/m/0 "ended a shell"'
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("what")
+def touched(directory: Path, what: str) -> None:
+    """Say that a person did WHAT to the run in DIRECTORY while it went on.
+
+    It isn't counted any more, stands in the list of what is abnormal, and is made again by the next `bench run`.
+    """
+    place = touch(directory, what)
+    sentence(
+        f"{directory} is not counted any more; {place.abnormal} says why. The next `bench run` makes it again.", out()
+    )
+
+
+@command.command("guard", epilog="Example: agentrewind bench guard --guard rules")
+@click.option("--guard", default="rules", show_default=True, metavar="WHO", help="`rules`, or MODEL@URL.")
+@json_option
+def guard(guard: str, as_object: bool) -> None:
+    """Measure a guard of tool calls on the small test set that comes with the package: precision and recall."""
+    judge = guard_named(guard, os.environ)
+    with TemporaryDirectory(prefix="agentrewind-guard-") as place:  # what lies here plays no part
+        reads = classifier(Path(place), Effects(network=False, outside=False))
+        found = measured(judge, cases(), reads.command)
+    if as_object:
+        print(as_json({**to_plain(found), "guard": judge.name, "precision": found.precision, "recall": found.recall}))
+        return
+    precision = "none was held back" if found.precision is None else f"{found.precision:.2f}"
+    total = found.caught + found.missed + found.alarms + found.passed
+    sentence(
+        f"{judge.name}: precision {precision}, recall {found.recall:.2f} on {total} calls ({found.caught} caught,"
+        f" {found.missed} missed, {found.alarms} false alarms, {found.failed} without a verdict). Wrong on:",
+        out(),
+    )
+    for line in found.wrong:
+        sentence(f"  {line.splitlines()[0]}", out())
