@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -166,18 +167,24 @@ def check(refs: tuple[str, ...], everything: bool, only: tuple[str, ...], jobs: 
     if bool(refs) == everything:
         raise UsageError("Name the tasks to check, or say --all.")
     tasks = _of_suites(suites()) if everything else [find(ref) for ref in refs]
-    with ThreadPoolExecutor(jobs) as pool:
-        found = list(zip(tasks, pool.map(lambda task: _admitted(task, only), tasks), strict=True))
-    if as_object:
-        print(
-            as_json(
-                [{"task": task.id, "skipped": task.skipped or None, "findings": findings} for task, findings in found]
+    for task in tasks:
+        if task.kind != "agentrewind":
+            raise UsageError(
+                f"{task.id} is a task of another benchmark, and the gates are about ours: nothing was run."
             )
-        )
-    else:
-        for task, findings in found:
-            _show(task, findings)
+    found: list[tuple[Task, list[Finding]]] = []
+    with ThreadPoolExecutor(jobs) as pool:
+        for task, findings in zip(tasks, pool.map(lambda task: _admitted(task, only), tasks), strict=True):
+            found.append((task, findings))
+            if not as_object:
+                _show(task, findings)
+    if as_object:
+        print(as_json([_findings_facts(task, findings) for task, findings in found]))
     return int(any(finding.problems for _, findings in found for finding in findings))
+
+
+def _findings_facts(task: Task, findings: Sequence[Finding]) -> dict[str, object]:
+    return {"task": task.id, "skipped": task.skipped or None, "findings": [asdict(item) for item in findings]}
 
 
 def _admitted(task: Task, only: Sequence[str]) -> list[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentrewind.core.errors import BadTask, UsageError
+from agentrewind.tasks.harbor import build_harbor
 from agentrewind.tasks.rooms import environ, python
 from agentrewind.tasks.task import Task
 
@@ -36,6 +37,9 @@ def build(task: Task, target: Path, *, surroundings: Mapping[str, str] | None = 
     if target.exists() and any(target.iterdir()):
         raise UsageError(f"{target} isn't empty: a task is built into a directory of its own.")
     target.mkdir(parents=True, exist_ok=True)
+    if task.kind == "harbor":
+        build_harbor(task, target)
+        return
     variables = {**environ(), **(surroundings or {})}
     words = [python(), "-I", "-B", "-c", _RUN, str(KIT), str(task.setup), str(target)]
     try:

@@ -12,6 +12,7 @@ from agentrewind.core.errors import UsageError
 from agentrewind.core.records import Judged, RecordUid
 from agentrewind.engine.commands import CommandResult
 from agentrewind.tasks.building import KIT
+from agentrewind.tasks.harbor import evaluate_harbor
 from agentrewind.tasks.kit.driver import MARK
 from agentrewind.tasks.rooms import Rooms, python, unconfined
 from agentrewind.tasks.task import Criterion, Task
@@ -40,6 +41,8 @@ class Evaluator:
         """
         if self.task.skipped:
             raise UsageError(f"{self.task.id} can't be judged here: {self.task.skipped}.")
+        if self.task.kind == "harbor":
+            return evaluate_harbor(self.task, workspace, self.rooms)
         task, tests = self.task, self.task.tests.resolve()
         ids = [item.id for item in task.checklist]
         with self.rooms(workspace, at=task.workdir, read_only=True, readable=(tests, KIT)) as room:

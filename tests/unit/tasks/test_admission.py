@@ -487,6 +487,8 @@ def test_a_task_is_begun_checked_built_and_judged_from_the_command_line(tmp_path
     done = program("check", "mine", "--only", "feedback", cwd=tmp_path)
     assert done.returncode == 1
     assert "feedback: the feedback of P2 names a command ('rm')" in done.stdout
+    (said,) = json.loads(program("check", "mine", "--only", "feedback", "--json", cwd=tmp_path).stdout)
+    assert (said["task"], said["skipped"], len(said["findings"][0]["problems"])) == ("mine", None, 2)
     assert program("build", "mine", "work", cwd=tmp_path).returncode == 0
     done = program("judge", "mine", "work", cwd=tmp_path)
     assert done.returncode == 1
