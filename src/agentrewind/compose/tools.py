@@ -6,7 +6,6 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
@@ -104,24 +103,19 @@ class _Tool:
 
 
 def _async(function: Callable[..., Coroutine[Any, Any, R]], tool: _Tool) -> Callable[..., Coroutine[Any, Any, R]]:
+    from agentrewind.integrations.clients import bridge
+
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> R:
         run = current()
         if run is None:
             return await function(*args, **kwargs)
         loop = asyncio.get_running_loop()
-        started: list[Future[R]] = []
 
-        def wait() -> R:
-            started.append(asyncio.run_coroutine_threadsafe(function(*args, **kwargs), loop))
-            return started[0].result()
+        async def begun(_: None) -> R:
+            return await function(*args, **kwargs)
 
-        try:  # the function runs in its own event loop; a thread waits for it, as the recorder is synchronous
-            return await asyncio.to_thread(tool.call, run, args, kwargs, wait, loop)
-        except asyncio.CancelledError:
-            for future in started:
-                future.cancel()
-            raise
+        return await bridge.run(lambda begin: tool.call(run, args, kwargs, lambda: begin(None), loop), begun)
 
     return call
 

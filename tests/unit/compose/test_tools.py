@@ -1,6 +1,7 @@
 import asyncio
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import openai
@@ -106,6 +107,23 @@ def test_an_async_call_that_is_cancelled_is_cancelled(place):
     assert ended == ["cancelled"]
     (node,) = agentrewind.open_run(live.id).records()
     assert node.ended.error.type == "CancelledError"
+
+
+def test_async_calls_at_the_same_time_leave_the_threads_of_the_loop_to_the_functions(place):
+    """As many calls as the loop has threads, each of which needs one itself."""
+
+    @agentrewind.tool
+    async def read(number: int) -> int:
+        return await asyncio.to_thread(lambda: number)
+
+    async def main() -> list[int]:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        async with asyncio.timeout(30):
+            return await asyncio.gather(*map(read, range(4)))
+
+    with agentrewind.session(place) as live:
+        assert asyncio.run(main()) == [0, 1, 2, 3]
+    assert len(list(agentrewind.open_run(live.id).records())) == 4
 
 
 def test_what_it_raises_passes_through_and_is_recorded(place):
