@@ -81,8 +81,17 @@ test-mcp: ## `agentrewind mcp` and the real client
 test-smolagents: ## The lane with the real smolagents (downloads 80 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh smolagents $(LATE) tests/lanes/smolagents
 
+test-langchain: ## The lane with the real LangChain and LangGraph (downloads 80 MB once)
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh langchain tests/lanes/langchain
+
+test-openai-agents: ## The lane with the real OpenAI Agents SDK (downloads 60 MB once)
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh openai-agents tests/lanes/openai_agents
+
+test-pydantic-ai: ## The lane with the real PydanticAI (downloads 50 MB once)
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh pydantic-ai tests/lanes/pydantic_ai
+
 test-oldest: ## The lanes again, with the oldest versions that are supported (.ci/oldest.txt)
-	OLDEST=1 $(MAKE) test-mini test-mcp test-smolagents
+	OLDEST=1 $(MAKE) test-mini test-mcp test-smolagents test-langchain test-openai-agents test-pydantic-ai
 
 test-atif: $(VENV)/dev ## Exported trajectories and tasks against the formats' own models (downloads 3 MB once)
 	PYTHON="$(BIN)/python" LANES="$(LANES)" sh .ci/harbor.sh

@@ -54,10 +54,18 @@ KNOWN = {
     "smolagents": Known("smol:CodeAgent", "smolagents", "smolagents", "smolagents"),
     "smolagents-tools": Known("smol:ToolCallingAgent", "smolagents", "smolagents", "smolagents"),
     "mini-swe-agent": Known("mini:MiniSweAgent", "minisweagent", "mini", "mini-SWE-agent"),
+    "langchain": Known("lang:LangChainAgent", "langchain", "langchain", "LangChain"),
+    "openai-agents": Known("agents_sdk:OpenAIAgent", "agents", "openai-agents", "The OpenAI Agents SDK"),
+    "pydantic-ai": Known("pydai:PydanticAgent", "pydantic_ai", "pydantic-ai", "PydanticAI"),
 }
 """By the names that `agentrewind run --agent` takes."""
 
-ATTACHED = {"smolagents": "smol:attach"}
+ATTACHED = {
+    "agents": "agents_sdk:attach",
+    "langgraph": "lang:attach",
+    "pydantic_ai": "pydai:attach",
+    "smolagents": "smol:attach",
+}
 """What attaches an agent to a session, by the package that its class, or one that it inherits from, is defined in."""
 
 

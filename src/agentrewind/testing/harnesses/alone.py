@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -303,5 +304,13 @@ class HarnessContract:
 
 
 def without_nothing(message: Json) -> Json:
-    """The message without fields that are null: harnesses differ in whether they send those."""
-    return {key: value for key, value in message.items() if value is not None}
+    """The message without fields that are null, its calls with their arguments as values: harnesses differ in those."""
+    found = {key: value for key, value in message.items() if value is not None}
+    if "tool_calls" in found:
+        found["tool_calls"] = [_with_values(item) for item in found["tool_calls"]]
+    return found
+
+
+def _with_values(item: Json) -> Json:
+    function = item["function"]
+    return {**item, "function": {**function, "arguments": json.loads(function["arguments"])}}
