@@ -21,7 +21,7 @@ from typing import Any
 
 from agentrewind import __version__
 from agentrewind.compose.home import Home
-from agentrewind.compose.importing import importing, name_run, note_store, swept
+from agentrewind.compose.importing import importing, make_store, name_run
 from agentrewind.compose.keeping import encryption_of
 from agentrewind.compose.members import Member, NotMembers, Writing, reading
 from agentrewind.compose.places import workspace_path
@@ -218,8 +218,7 @@ def import_bundle(
         workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
         root = workspace_path(workspace, home, allow_home=False)
         with importing(home) as part:
-            note_store(part, home.store_of(root), run_id)
-            store = _new_store(home, root)
+            store = _new_store(home, root, part, run_id)
             stores.append(store)
             imported = _Import(home, file, part, root, store, most_bytes, progress).run()
     except BaseException as error:
@@ -232,13 +231,11 @@ def import_bundle(
     return imported
 
 
-def _new_store(home: Home, root: Path) -> Path:
-    """A directory for the store that nobody else makes one in; what a killed import has left of one goes."""
+def _new_store(home: Home, root: Path, part: Path, run_id: str) -> Path:
+    """A directory for the store that nobody else makes one in."""
     store = home.store_of(root)
     try:
-        if os.path.lexists(store):
-            swept(home, store)
-        store.mkdir(mode=0o700)
+        make_store(home, store, part, run_id)
     except FileExistsError as error:
         raise UsageError(
             f"There are snapshots of {root} already. Name another directory; nothing was touched."
@@ -312,7 +309,7 @@ class _Import:
 
     def _named(self) -> None:
         """From here on it is a run."""
-        name_run(self.part, self.home.run_dir(self.run_id))
+        name_run(self.part, self.home.run_dir(self.run_id), self.place)
 
     def _within_bounds(self, members: Iterator[Member]) -> Iterator[Member]:
         for member in members:

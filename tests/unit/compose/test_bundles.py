@@ -453,8 +453,9 @@ def test_a_store_that_somebody_used_after_the_killed_import_is_theirs(
     (into / "mine").unlink()
     with pytest.raises(UsageError, match=r"snapshots of .* already"):
         import_bundle(there, tmp_path / "b", into)
-    (part,) = there.runs.glob(".importing-*")
-    os.utime(part, (1, 1))
+    (part,), (note,) = there.runs.glob(".importing-*"), there.root.glob("stores/*/.importing")
+    for path in (note, part):
+        os.utime(path, (1, 1))
     remove_leftovers(there)
     assert not part.exists()
     with open_world(there, into) as world:
@@ -474,3 +475,34 @@ def test_an_import_that_goes_on_is_left_alone(made, tmp_path: Path, monkeypatch:
     restored = bundles._Import._restored
     monkeypatch.setattr(bundles._Import, "_restored", meanwhile)
     assert import_bundle(there, tmp_path / "b", into).workspace == into
+
+
+def test_the_store_of_a_run_that_came_in_after_all_is_never_taken_for_one_that_was_left(
+    made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made[1]
+    bundle(made, tmp_path / "b")
+    there, into = Home(tmp_path / "there"), tmp_path / "w2"
+    killed_import(there, tmp_path / "b", into, "_snapshots", monkeypatch)
+    shutil.rmtree(there.store_of(into))
+    import_bundle(there, tmp_path / "b", into)
+    shutil.rmtree(there.run_dir(run.id))
+    for part in there.runs.glob(".importing-*"):
+        os.utime(part, (1, 1))
+    remove_leftovers(there)
+    assert list(there.runs.iterdir()) == []
+    with open_world(there, into, reading=True) as world:
+        assert world.snapshots()
+
+
+def test_what_is_old_and_left_is_removed_with_its_store(made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle(made, tmp_path / "b")
+    there = Home(tmp_path / "there")
+    killed_import(there, tmp_path / "b", tmp_path / "w2", "_restored", monkeypatch)
+    remove_leftovers(there)
+    (store,), (part,) = (there.root / "stores").iterdir(), there.runs.iterdir()
+    for path in (store / ".importing", part):
+        os.utime(path, (1, 1))
+    remove_leftovers(there)
+    assert not store.exists()
+    assert not part.exists()
