@@ -93,13 +93,17 @@ class _Tool:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError:
             said = {"args": [_said(value) for value in args], **{key: _said(value) for key, value in kwargs.items()}}
-            return run.tool(self.name, said, start)
+            return run.tool(self.name, said, start, undo=_nothing)
         bound.apply_defaults()
         arguments = {key: _said(value) for key, value in bound.arguments.items()}
         if self.undo is None:
             return run.tool(self.name, arguments, start)
         undoing = Undoing(self.undo, bound.arguments, loop)
         return run.tool(self.name, arguments, undoing.of(start), undo=undoing)
+
+
+def _nothing() -> None:
+    """Takes back a call that never came to its function."""
 
 
 def _async(function: Callable[..., Coroutine[Any, Any, R]], tool: _Tool) -> Callable[..., Coroutine[Any, Any, R]]:

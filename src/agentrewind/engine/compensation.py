@@ -111,7 +111,7 @@ def _told(item: Due) -> Json:
 def run_function(undo: Undo | None) -> str | None:
     """Call it; what went wrong, None where nothing did."""
     if undo is None:
-        return "it is a function of the agent's program, and that isn't running any more"
+        return "only the agent's program can call it, as long as that runs"
     token = _taking_back.set(True)
     try:
         undo()

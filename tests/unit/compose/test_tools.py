@@ -386,3 +386,22 @@ def test_before_a_rewind_it_is_said_what_would_be_taken_back_and_by_what(place, 
     assert alive.survives == ()
     assert ended == (alive if rule else Outside(("order pen",), ()))
     assert not (place / "cancelled").exists()
+
+
+def test_a_call_that_never_came_to_its_function_has_nothing_to_take_back(place):
+    @agentrewind.tool(effect="external", undo=lambda _: pytest.fail("nothing was ordered"))
+    def order(item: str) -> str:
+        return item
+
+    def careless(item: str) -> str:
+        try:
+            return order(item, "and", "more")
+        except TypeError as error:
+            return str(error)
+
+    script = [scripted.call("order", {"item": "pen"}), backtrack("hm"), scripted.say("ok")]
+    with scripted.ScriptedModel(script) as model, agentrewind.session(place) as live:
+        agent(model.base_url, careless)
+    run = agentrewind.open_run(live.id)
+    assert [ended.outcome for ended in run.tree.compensated.values()] == ["done"]
+    assert "still stand: none known." in last_asked(run)

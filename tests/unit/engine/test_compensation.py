@@ -255,7 +255,7 @@ def test_without_the_program_it_is_said_that_nobody_could_call_it():
     (ended,) = made.events(CompensationEnded)
     assert (ended.outcome, ended.told) == (
         "failed",
-        "it is a function of the agent's program, and that isn't running any more",
+        "only the agent's program can call it, as long as that runs",
     )
     assert surviving(made.session.tree, "rec_000001") == ["push-a (undoing it failed)"]
 
