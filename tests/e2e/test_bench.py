@@ -147,3 +147,24 @@ def test_a_report_is_written_and_a_guard_measured_from_the_command_line(suite, t
     for words in (("report", "nothing"), ("compare", "a", "b", "--in", "out"), ("guard", "--guard", "x")):
         wrong = cli("bench", *words)
         assert (wrong.returncode, len(wrong.stderr.strip().splitlines())) == (2, 1)
+
+
+def test_a_failed_endpoint_is_given_another_chance_with_and_without_rewind(suite, tmp_path) -> None:
+    knobs = "plain:error_rate=1:attribution=1:memory_right=1:memory_wrong=0:rewind_inclination=1:premature=0"
+    done = subprocess.run(
+        [PROGRAM, "bench", "recover", "--suite", str(suite), "--tasks", "first", "--sandbox", "none", "--json",
+         "--simulated", knobs, "--runs", "2", "--jobs", "2", "--out", str(tmp_path / "out")],
+        env=environ(tmp_path), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["tally"]["made"], facts["tally"]["abnormal"]) == (2, 0)
+    forward, back = facts["arms"]
+    assert forward["pairs"] == back["pairs"] >= 1
+    assert (forward["recovered"], back["recovered"]) == (0, back["pairs"])
+    found = json.loads(next((tmp_path / "out").glob("runs/*/*/*/*/*/recovery.json")).read_text())
+    before = len(found["endpoint"]["submissions"])
+    for arm in ("forward", "back"):
+        assert found[arm]["submissions"][:before] == found["endpoint"]["submissions"], "both go on from the same"
+    assert found["back"].get("moves")
+    assert not found["forward"].get("moves")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,14 +16,17 @@ from agentrewind.bench.sim.policy import policy_of
 from agentrewind.bench.sim.profiles import profile_named
 from agentrewind.bench.sim.server import guard_name, model_name, served
 from agentrewind.bench.telling import as_abnormal, result_of
-from agentrewind.compose.agents import OPENAI, RunSettings, Watcher, start
+from agentrewind.compose.agents import OPENAI, RunSettings, resume, start
 from agentrewind.compose.confining import chosen
 from agentrewind.compose.home import Home
 from agentrewind.compose.judging import rooms
+from agentrewind.compose.runs import Run
 from agentrewind.core.errors import AgentRewindError, ProviderError, StorageFull
 from agentrewind.engine.processes import become_subreaper
 from agentrewind.integrations.sandbox.spec import Confinement, Limits
 from agentrewind.journal.reader import read_run
+from agentrewind.strategies import by_name
+from agentrewind.strategies.recovery import Recovery
 from agentrewind.strategies.selectors import Selector
 from agentrewind.tasks.building import build
 from agentrewind.tasks.evaluator import Evaluator
@@ -52,6 +55,8 @@ class Conditions:
     max_steps: int | None = None
     keep_files: bool = False
     """Keep the workspaces and snapshots of runs that are over, not their journals alone."""
+    recovery: bool = False
+    """Each run is a pair of recoveries from a failed endpoint (`recovering`)."""
     request: Mapping[str, object] = field(default_factory=dict)
     """More fields of each request to the model."""
 
@@ -72,7 +77,7 @@ def run_one(spec: Spec, conditions: Conditions, directory: Path) -> Result:
         failed = _played(spec, task, conditions, provider, directory)
     result = _told(spec, Home(directory / "home"), provider.digest, failed)
     if not conditions.keep_files:
-        _slimmed(directory)
+        slimmed(directory)
     write(result, directory)
     return result
 
@@ -105,13 +110,37 @@ def _provider(spec: Spec, task: Task, conditions: Conditions) -> Iterator[_Provi
         )
 
 
+def carried_on(spec: Spec, conditions: Conditions, directory: Path, before: int) -> Result:
+    """Let the run that lies in `directory`, and that its failures ended after `before` verdicts, go on under the arm of
+    `spec`, with counters that begin anew. Writes no result.
+
+    Raises:
+        UsageError: as `run_one`.
+    """
+    become_subreaper()
+    task, home = find(conditions.tasks[spec.task]), Home(directory / "home")
+    run = Run(home, home.run_ids()[-1])
+    with _provider(spec, task, conditions) as provider:
+        settings = _settings(spec, task, conditions, provider)
+        inner = by_name(settings.strategy, equal_failures=settings.equal_failures, rejections=settings.rejections)
+        strategy, judge, environ = Recovery(inner, before), Evaluator(task, rooms()).judge, _environ()
+        failed = _ended(lambda: resume(run, environ=environ, judge=judge, settings=settings, strategy=strategy), home)
+    return _told(spec, home, provider.digest, failed)
+
+
 def _played(spec: Spec, task: Task, conditions: Conditions, provider: _Provider, directory: Path) -> str:
     """Let the agent work to its end; what went wrong apart from it, empty where nothing did.
 
     Raises: UsageError, StorageFull.
     """
     home = Home(directory / "home")
-    arm = arm_named(spec.arm)
+    settings = _settings(spec, task, conditions, provider)
+    selector: Selector | None = provider.culprit if arm_named(spec.arm).has_oracle else None
+    judge, environ, workspace = Evaluator(task, rooms()).judge, _environ(), directory / WORKSPACE
+    return _ended(lambda: start(home, settings, workspace, environ=environ, judge=judge, selector=selector), home)
+
+
+def _settings(spec: Spec, task: Task, conditions: Conditions, provider: _Provider) -> RunSettings:
     confinement, _ = chosen(conditions.sandbox, _confinement(task, paper=conditions.paper))
     base = RunSettings(
         spec.harness,
@@ -122,12 +151,17 @@ def _played(spec: Spec, task: Task, conditions: Conditions, provider: _Provider,
         guard=provider.guard,
         limits=_limits(conditions),
     )
-    settings = arm.settings(base, paper=conditions.paper, seed=spec.seed)
-    selector: Selector | None = provider.culprit if arm.has_oracle else None
-    environ = {**os.environ, **room_environ(), "OPENAI_API_KEY": os.environ.get("OPENAI_API_KEY") or "none"}
-    judge = Evaluator(task, rooms()).judge
+    return arm_named(spec.arm).settings(base, paper=conditions.paper, seed=spec.seed)
+
+
+def _environ() -> dict[str, str]:
+    return {**os.environ, **room_environ(), "OPENAI_API_KEY": os.environ.get("OPENAI_API_KEY") or "none"}
+
+
+def _ended(run: Callable[[], object], home: Home) -> str:
+    """What went wrong apart from the agent while it worked. Raises: UsageError, StorageFull."""
     try:
-        start(home, settings, directory / WORKSPACE, environ=environ, watcher=Watcher(), judge=judge, selector=selector)
+        run()
     except StorageFull:
         raise
     except ProviderError as error:
@@ -161,7 +195,7 @@ def _told(spec: Spec, home: Home, digest: str, failed: str) -> Result:
     return as_abnormal(result, failed) if failed else result
 
 
-def _slimmed(directory: Path) -> None:
+def slimmed(directory: Path) -> None:
     """Leave the journal; the files of a run that is over take much more room."""
     for path in (directory / WORKSPACE, *((directory / "home" / name) for name in ("stores", "sandboxes", "leases"))):
         shutil.rmtree(path, ignore_errors=True)

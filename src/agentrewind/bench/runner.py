@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentrewind.bench.matrix import Matrix, Place
 from agentrewind.bench.one import Conditions, run_one
+from agentrewind.bench.recovering import recover_one
 from agentrewind.bench.results import ABNORMAL, RESULT, Result, Spec, result_at, write
 from agentrewind.compose.harnesses import harness_by_name
 from agentrewind.core.errors import AgentRewindError, UsageError
@@ -248,7 +249,8 @@ def made(spec: Spec, conditions: Conditions, directory: str) -> None:
     for number in (1, 2):
         os.dup2(output, number)
     try:
-        run_one(spec, conditions, path)
+        play = recover_one if conditions.recovery else run_one
+        play(spec, conditions, path)
     except AgentRewindError as error:
         sys.exit(f"{type(error).__name__}: {error}")
 

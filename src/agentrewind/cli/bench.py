@@ -16,6 +16,7 @@ from agentrewind.bench.comparing import METRICS, Comparison, compared, corrected
 from agentrewind.bench.guarding import cases, measured
 from agentrewind.bench.matrix import Matrix, Place
 from agentrewind.bench.one import SIMULATED, Conditions
+from agentrewind.bench.recovering import Pair, paired_test, pairs_in, recovered
 from agentrewind.bench.report.files import write_report
 from agentrewind.bench.results import Result, results_in
 from agentrewind.bench.runner import Limits, Tally, run_all, touch
@@ -202,10 +203,73 @@ def _facts(tally: Tally) -> Json:
     }
 
 
+@command.command("recover", epilog="Example: agentrewind bench recover --simulated plain --runs 5 --out recovered")
+@click.option("--suite", default="core", show_default=True, help="A suite, or a directory of tasks.")
+@click.option("--tasks", default="", callback=_listed, help="Only these of the suite, with commas between.")
+@click.option("--harness", "harnesses", default="builtin", show_default=True, callback=_listed)
+@click.option("--models", default="", callback=_listed, help="Models, as their endpoint calls them.")
+@click.option("--base-url", envvar="OPENAI_BASE_URL", default=OPENAI, help="Where models are asked.")
+@click.option("--simulated", default="", metavar="PROFILE", help="Instead of models: as of `bench run`.")
+@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How often each.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="How many at a time.")
+@click.option("--sandbox", default="auto", show_default=True, help="As of `agentrewind run`.")
+@click.option("--out", "directory", type=click.Path(path_type=Path), required=True, help="Where the results go.")
+@json_option
+def recover(  # noqa: PLR0917
+    suite: str,
+    tasks: tuple[str, ...],
+    harnesses: tuple[str, ...],
+    models: tuple[str, ...],
+    base_url: str,
+    simulated: str,
+    runs: int,
+    jobs: int,
+    sandbox: str,
+    directory: Path,
+    as_object: bool,
+) -> None:
+    """Give runs of `continue` that their failures ended another chance: once with rewind, once without.
+
+    Both go on from copies of the same conversation and the same files, in the same place, with the same words and with
+    counters that begin anew. The same command again goes on where it was cut off.
+    """
+    conditions = Conditions(
+        _tasks(suite, tasks), base_url="" if simulated else base_url, sandbox=sandbox, recovery=True
+    )
+    matrix = Matrix(suite, ("continue",), harnesses, _models(models, simulated), runs, conditions)
+    tally = run_all(matrix, Place(directory), jobs=jobs, told=_told)
+    pairs = pairs_in(directory)
+    if as_object:
+        arms = [to_plain(item) | {"rate": item.rate} for item in recovered(pairs)] if pairs else []
+        print(as_json({"tally": _facts(tally), "arms": arms, "tested": paired_test(pairs) if pairs else None}))
+        return
+    _show_recovered(pairs, tally)
+
+
+def _show_recovered(pairs: Sequence[Pair], tally: Tally) -> None:
+    console = out()
+    arms = recovered(pairs)
+    rows = [("arm", "failed endpoints", "recovered", "rate", "progress", "nodes more")]
+    rows += [
+        (item.arm, str(item.pairs), str(item.recovered), f"{100 * item.rate:.1f}", f"{100 * item.change:+.1f}",
+         f"{item.nodes:.1f}")
+        for item in arms
+    ]  # fmt: skip
+    show_columns(rows, console, flexible=0, right=range(1, len(rows[0])), header=True)
+    found = paired_test(pairs)
+    sentence(
+        f"{tally.done + tally.skipped} runs of continue, {len(pairs)} of them ended by equal failures. Recovered by"
+        f" rewind alone: {found['won']}, without it alone: {found['lost']}.",
+        console,
+    )
+    if any(pair.endpoint.simulated for pair in pairs):
+        sentence("The policy is simulated: this says nothing about any real model (docs/benchmark.md).", console)
+
+
 @command.command("report", epilog="Example: agentrewind bench report results")
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
-    "--against", default="rewind", show_default=True, metavar="ARM", help="Which is tested against the others."
+    "--against", default="rewind", show_default=True, metavar="ARM", help="Which is paired_test against the others."
 )
 @json_option
 def report(directory: Path, against: str, as_object: bool) -> None:

@@ -198,8 +198,14 @@ def resume(
     *,
     environ: Mapping[str, str] = os.environ,
     watcher: Watcher = Watcher(),
+    judge: Judge | None = None,
+    settings: RunSettings | None = None,
+    strategy: Strategy | None = None,
 ) -> Finished:
     """Settle what a crash left, bring the files to the newest checkpoint, and let the agent go on to its end.
+
+    It goes on with the settings of its header, unless others are given; `judge` judges in place of their check, and
+    `strategy` decides in place of theirs.
 
     Raises:
         UsageError: the run has ended well, or it isn't one of an agent that we start. Nothing was touched.
@@ -207,8 +213,9 @@ def resume(
     """
     if run.state == "done":
         raise UsageError(f"The run {run.id} has ended well; there is nothing to go on with.")
-    settings = recorded(run)
+    settings = settings or recorded(run)
     agent = _Agent.of(settings, environ)
+    agent = agent if strategy is None else replace(agent, strategy=strategy)
     confinement = settings.confinement
     with (
         confined(run.home, run.id, run.workspace, confinement, environ=environ, say=watcher.say) as within,
@@ -227,6 +234,7 @@ def resume(
             redact=redact,
             watcher=watcher,
             within=within,
+            judge=judge,
         ).drive(point)
 
 

@@ -30,8 +30,11 @@ Decision = GoOn | Stop
 class Strategy(Protocol):
     """Pure: equal trees and verdicts give equal decisions."""
 
-    name: str
-    offers_rewind: bool
-    """Whether the agent is given the two tools."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def offers_rewind(self) -> bool:
+        """Whether the agent is given the two tools."""
 
     def decide(self, tree: RunTree, verdict: Judged) -> Decision: ...

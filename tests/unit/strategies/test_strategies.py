@@ -14,6 +14,7 @@ from agentrewind.core.strategy import GoOn, Stop
 from agentrewind.core.tools import CANDIDATES, COMMIT
 from agentrewind.core.world import SnapshotId
 from agentrewind.strategies import NAMES, Continue, Restart, Review, Rewind, by_name, in_force
+from agentrewind.strategies.recovery import Recovery
 from agentrewind.strategies.rewind_rules import RewindRules
 from agentrewind.testing.strategies import StrategyContract, judged_tree, rejected
 
@@ -136,6 +137,33 @@ def test_restart_wants_nothing_before_a_rejection_or_after_an_acceptance():
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "restart"])
 def test_only_restart_goes_back_unasked(name):
     assert in_force(by_name(name), RewindRules()) == RewindRules()
+
+
+def recovered(verdicts, before, inner="continue"):
+    return Recovery(by_name(inner), before).decide(judged_tree(verdicts), verdicts[-1])
+
+
+def test_a_recovery_says_what_failed_first_and_counts_anew():
+    verdicts = [rejected(number) for number in range(1, 12)]
+    first = recovered(verdicts[:6], 5)
+    assert isinstance(first, GoOn)
+    assert "rejected at the same point each time" in first.message
+    assert verdicts[5].feedback in first.message
+    assert isinstance(recovered(verdicts[:10], 5), GoOn), "four equal failures since"
+    assert isinstance(recovered(verdicts[:11], 5), Stop), "five"
+
+
+def test_both_arms_of_a_recovery_are_told_the_same_but_for_the_way_back():
+    verdicts = [rejected(number) for number in range(1, 7)]
+    without, with_it = (recovered(verdicts, 5, name).message for name in ("continue", "rewind"))
+    assert with_it.startswith(without)
+    assert CANDIDATES in with_it.removeprefix(without)
+    assert CANDIDATES not in without
+
+
+def test_a_recovery_that_is_accepted_at_once_has_succeeded():
+    verdicts = [rejected(1), Judged(record_uid(2), accepted=True, exit_code=0)]
+    assert recovered(verdicts, 1) == Stop(ok=True, reason="The check accepted the work.")
 
 
 def test_strategies_are_found_by_name():
