@@ -69,7 +69,7 @@ class ProgramSession(Session):
         self._point = None
         if whole:
             self._goes_on(sent, before)
-            if not before.open_end and any(map(dialect.tool_results, sent[len(before.raw) :])):
+            if not before.open_end and any(map(dialect.tool_results, sent[_length_at(point, before) :])):
                 self._put_files_right(point)
         elif not _knows_answers(before.raw, kept, dialect):
             self._log.append(Warned(ANEW.format(at=point.at)))
@@ -101,6 +101,12 @@ class ProgramSession(Session):
             FilesRestored(report.target, live, time.time_ns(), restored=len(report.acts), took_ms=ms(begun))
         )
         self._log.append(Warned(AHEAD.format(at=point.at)))
+
+
+def _length_at(point: ResumePoint, before: Continued) -> int:
+    """How much of what the program had sent it had sent at the checkpoint; a call that failed later held more."""
+    context = before.contexts.get(point.at) if point.at is not None else None
+    return len(before.raw) if context is None else context.raw_length
 
 
 def _is_of_an_answer(message: Message) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from agentrewind.effects.shell import Shell
 from agentrewind.effects.words import State
 
 _DIRECTORIES = ("workdir", "cwd", "working_directory", "dir")
+_OURS = re.compile(r"(?:mcp_+)?agentrewind_+(?:backtrack_candidates|backtrack_commit)")
+"""The tools of `agentrewind mcp`, as clients name them."""
 _PATCH_HEADS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ", "+++ ", "--- ")
 
 
@@ -43,6 +46,8 @@ def tools() -> Mapping[str, Tool]:
 def known(name: str) -> Tool | None:
     """The entry of a tool. One of a server (`mcp__server__tool`) isn't taken for one of the agent's own."""
     plain = name.strip().lower().replace("-", "_")
+    if _OURS.fullmatch(plain):
+        return Tool("agent")
     if plain.startswith("mcp__"):
         return None
     return tools().get(plain) or tools().get(plain.rpartition(".")[2])

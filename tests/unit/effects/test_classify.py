@@ -35,6 +35,12 @@ def with_settings(root, text: str) -> Classifier:
     ("name", "arguments", "kind"),
     [
         ("Bash", {"command": "git push", "description": "Push"}, "external"),
+        ("Bash", {"command": "agentrewind tool commit rec_000003 'the note'"}, "read"),
+        ("Bash", {"command": "echo note | agentrewind tool commit rec_000003 -"}, "read"),
+        ("Bash", {"command": "agentrewind rewind last --to rec_000003 --note x --yes"}, "unknown"),
+        ("mcp__agentrewind__backtrack_commit", {"record_uid": "rec_000003"}, "read"),
+        ("agentrewind_backtrack_candidates", {"reason": "lost"}, "read"),
+        ("mcp__other__backtrack_commit", {"record_uid": "rec_000003"}, "unknown"),
         ("shell", {"command": ["bash", "-lc", "git push"]}, "external"),
         ("exec_command", {"cmd": "ls", "workdir": "/srv"}, "read"),
         ("exec_command", {"cmd": "rm x", "workdir": "/srv"}, "outside"),

@@ -12,6 +12,7 @@ from agentrewind.compose.continuing import continued
 from agentrewind.compose.program import ProgramSession
 from agentrewind.core.budgets import UNLIMITED
 from agentrewind.core.records import MAIN_THREAD
+from agentrewind.core.wire import WireReply
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.engine.offline import resume, resume_point, rewind
 from tests.unit.engine.wire import PATH, SHELL, Harness, Provider, answer
@@ -128,6 +129,23 @@ def test_results_that_the_program_has_and_the_files_belong_together(ran: str):
     assert place.sent_by(made, messages) == messages
     assert place.world.files == left
     assert any("had left" in text for text in place.log.tree.warnings) == (ran == "before the crash")
+
+
+def test_results_that_a_call_which_failed_had_sent_already_keep_their_files_too():
+    """The provider refused the call after the tools; the program, resumed by its own means, sends their results."""
+    place = Place()
+    place.step("write", 0)
+    place.step("write", 0)
+    failing = place.harness.session
+    body = {"model": "m", "messages": list(place.harness.messages), "tools": [SHELL]}
+    failing.call(PATH, body, lambda _: WireReply(400, (), b"{}"))
+    point, _ = resume(place.log, place.world)
+    assert "f2" not in place.world.files, "the files are those of the newest call that was answered"
+    again = place.new_session()
+    again.go_on(point, continued(place.log, point))
+    sent = place.sent_by(again, [*place.harness.messages, {"role": "user", "content": "go on"}])
+    assert "wrote f2" in json.dumps(sent)
+    assert place.world.files["f2"] == "2"
 
 
 def test_a_rewind_by_a_person_is_in_force_in_the_history_of_the_program():
