@@ -158,6 +158,18 @@ class NothingIsMissed:
             self.sees(world)
             assert world.entry(world.snapshot().id, "b").leader == "a"
 
+    def test_a_write_through_a_name_that_was_gone_before_anybody_watched_its_directory(self, root: Path) -> None:
+        with self.settled(root) as world:
+            (root / "fresh").mkdir()
+            with (root / "fresh" / "again").open("wb", buffering=0) as held:
+                os.link(root / "fresh" / "again", root / "fresh" / "other")
+                (root / "fresh" / "again").unlink()
+                self.sees(world)
+                _wait()
+                world.snapshot()
+                held.write(b"later")
+                self.sees(world)
+
     def test_a_store_to_a_mapped_page_that_is_dirty_already(self, root: Path) -> None:
         (root / "a").write_bytes(bytes(4096))
         with (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentrewind.snapshots import entry as e
 from agentrewind.snapshots.beneath import split
+from agentrewind.snapshots.manifests import below
 from agentrewind.snapshots.reading import inode_of
 from agentrewind.snapshots.rules import PathClass
 from agentrewind.snapshots.scan import SQLITE, Scan, Seen, sqlite_base
@@ -58,16 +59,24 @@ class Look(Scan):
         return self._seen
 
     def is_odd(self) -> bool:
-        """Whether some file may be held open under a name that it hasn't any more: it was linked, came from outside, or
-        lost one of its names.
+        """Whether some file may be held open under a name that it hasn't any more: it was linked, came from outside,
+        appeared in a directory in which nobody told of anything, or lost one of its names.
         """
         fresh, nominated = self._seen, self._nominated
         if nominated.moved_in or any(e.kind_of(fresh.entries.get(p)) in (e.FILE, b"") for p in nominated.created):
+            return True
+        if any(self._appeared_untold(path, data) for path, data in fresh.entries.items() if self._trees):
             return True
         return any(
             inode not in fresh.links and any(path in fresh.signatures for path in paths)
             for inode, (_, paths) in self._known.links.items()
         )
+
+    def _appeared_untold(self, path: str, data: bytes) -> bool:
+        known, sig = self._known.signatures.get(path), self._seen.signatures.get(path)
+        if e.kind_of(data) != e.FILE or sig is None or not below(path, self._trees):
+            return False
+        return known is None or inode_of(known) != inode_of(sig)
 
     # Which paths
 
