@@ -43,6 +43,7 @@ from agentrewind.engine import offline
 from agentrewind.engine.processes import RUN_MARK, become_subreaper
 from agentrewind.integrations.proxy import ANTHROPIC, OPENAI, Callers, Listening, Proxy, Upstream
 from agentrewind.integrations.proxy.leftovers import Leftovers
+from agentrewind.integrations.proxy.origins import Origins
 from agentrewind.integrations.proxy.upstream import PLACEHOLDER, Family
 from agentrewind.integrations.tool_program import ToolSocket
 from agentrewind.journal.writer import Durability, JournalWriter
@@ -290,8 +291,10 @@ class _Recording:
     ) -> Iterator[ProxiedRun]:
         if self.settings.command:
             become_subreaper()
-        callers = Callers()
+        origins = Origins(self.listening.port)
+        callers = Callers(came=origins.came)
         session = self._session(log, world, callers)
+        session.departed = origins.gone
         if point is not None:
             session.go_on(point, continued(log, point))
         with (

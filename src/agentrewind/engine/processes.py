@@ -59,7 +59,8 @@ def ticks_at(time_ns: int) -> int:
     return ticks_now() - (time.time_ns() - time_ns) * _TICKS // 1_000_000_000
 
 
-def _read(pid: int) -> Process | None:
+def process_of(pid: int) -> Process | None:
+    """The process of that number; None where there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as handle:
             stat = handle.read()
@@ -76,7 +77,7 @@ def _read(pid: int) -> Process | None:
 def _all() -> list[Process]:
     if not os.path.isdir("/proc/self"):
         return []
-    found = (_read(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    found = (process_of(int(name)) for name in os.listdir("/proc") if name.isdigit())
     return [process for process in found if process is not None]
 
 
@@ -111,10 +112,10 @@ def marked(run_id: str) -> list[Process]:
 
 def _ancestors(pid: int) -> list[int]:
     found: list[int] = []
-    process = _read(pid)
+    process = process_of(pid)
     while process is not None and process.parent > 0:
         found.append(process.parent)
-        process = _read(process.parent)
+        process = process_of(process.parent)
     return found
 
 
@@ -155,7 +156,7 @@ def _end(process: Process) -> bool:
     except OSError:
         return _gone(process)
     try:
-        now = _read(process.pid)
+        now = process_of(process.pid)
         if now is None or now.started != process.started:
             return True
         return any(_signal(fd, number) for number in (signal.SIGTERM, signal.SIGKILL))
@@ -175,7 +176,7 @@ def _signal(fd: int, number: signal.Signals) -> bool:
 
 
 def _gone(process: Process) -> bool:
-    now = _read(process.pid)
+    now = process_of(process.pid)
     return now is None or now.zombie or now.started != process.started
 
 

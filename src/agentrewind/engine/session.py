@@ -121,8 +121,10 @@ class Session:
         self._redact = redact
         self._lock = threading.RLock()
         self._threads = self._new_threads()
-        self._at_work = AtWork(self._lock, self._conversations)
+        self._at_work = AtWork(self._lock, self._conversations, self._has_departed)
         self._checkpointer = Checkpointer(log, world)
+        self.departed: Callable[[ThreadId], Process | None] = lambda _: None
+        """The process of the program that a conversation belongs to, where that is known to have ended."""
         self.spared: Callable[[], Collection[int]] = tuple
         """The processes that a rewind must not end although the run started them."""
         self._undos: dict[RecordUid, Undo] = {}
@@ -279,6 +281,15 @@ class Session:
                 if thread.handed is reply.body:
                     thread.is_given({}, (), b"")
                     self._at_work.changed()
+
+    def _has_departed(self, thread: Thread) -> bool:
+        """Whether nobody is left who could run the calls that a conversation got. Said once; they are open no more."""
+        process = self.departed(thread.id)
+        if process is None:
+            return False
+        self._log.append(Warned(AtWork.let_go(thread, process)))
+        self._workplace.rests(thread.id, self._checkpointer.save())
+        return True
 
     def _unread(self, dialect: Dialect, body: Json, why: str, send: Send) -> WireReply:
         """A request that can't be understood: on its way as it is, unless calls are to be held, which can't be then."""

@@ -12,6 +12,8 @@ from agentrewind.core.budgets import Budget
 from agentrewind.core.records import NodeBegan, NodeEnded, RewindRejected, Rewound, Warned
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.dialects.openai_responses import OpenAIResponses
+from agentrewind.engine.at_work import GONE
+from agentrewind.engine.processes import Process
 from agentrewind.engine.session import Session
 from agentrewind.engine.turn import AGAIN, ENDED
 from tests.unit.engine.test_session import Rig, commit, say, shell
@@ -228,6 +230,33 @@ def test_an_answer_that_arrived_is_waited_for() -> None:
     rig.session.call(PATH, sub, rig.provider)
     rig.step()
     assert "still running: shell (conversation t1)" in rig.events(RewindRejected)[0].told
+
+
+def test_what_a_program_that_has_ended_was_to_run_holds_nobody_up() -> None:
+    """It got an answer with a call, and was killed; another one goes on with the run."""
+    rig = Rig([shell(1), shell(2), commit("rec_000001"), say("done")], budget=Budget(batch_wait_s=0.1))
+    rig.step()
+    sub = {"model": "m", "messages": [{"role": "user", "content": "sub"}], "tools": [SHELL]}
+    rig.session.call(PATH, sub, rig.provider)
+    gone = Process(99, 1, 5, zombie=False, command="sub agent")
+    rig.session.departed = lambda thread: gone if thread == "t1" else None
+    rig.step()
+    assert rig.events(RewindRejected) == []
+    assert len(rig.events(Rewound)) == 1
+    told = [event.text for event in rig.events(Warned)]
+    assert told == [GONE.format(thread="t1", names="shell", process="99 (sub agent)")]
+
+
+def test_a_program_that_ends_while_a_rewind_waits_for_it_is_waited_for_no_more() -> None:
+    rig = Rig([shell(1), shell(2), commit("rec_000001"), say("done")], budget=Budget(batch_wait_s=0.3))
+    rig.step()
+    sub = {"model": "m", "messages": [{"role": "user", "content": "sub"}], "tools": [SHELL]}
+    rig.session.call(PATH, sub, rig.provider)
+    gone = Process(99, 1, 5, zombie=False, command="sub agent")
+    asked = []
+    rig.session.departed = lambda thread: asked.append(thread) or (gone if len(asked) > 1 else None)
+    rig.step()
+    assert len(rig.events(Rewound)) == 1
 
 
 @pytest.mark.parametrize("first", [True, False])

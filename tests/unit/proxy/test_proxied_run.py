@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from agentrewind.compose.home import Home
 from agentrewind.compose.proxying import ProxiedSettings, around_proxies, begun
 from agentrewind.compose.runs import Run
 from agentrewind.core.errors import Busy, UsageError
-from agentrewind.testing.scripted import ScriptedModel, say
-from tests.unit.proxy.servers import dead_port
+from agentrewind.testing.scripted import ScriptedModel, call, say
+from tests.unit.proxy.servers import dead_port, until
 
 SETTINGS = ProxiedSettings(base_url="http://127.0.0.1:9/v1")
 
@@ -115,3 +116,53 @@ def test_a_call_after_the_end_finds_nobody(home: Home, workspace: Path):
 def test_a_program_behind_an_http_proxy_reaches_ours_without_it(environ: dict[str, str], hosts: str | None):
     assert around_proxies(environ).get("no_proxy") == hosts
     assert around_proxies(environ).get("NO_PROXY") == hosts
+
+
+KEEPS_ASKING = """
+import http.client, json, sys, urllib.parse
+at = urllib.parse.urlsplit(sys.argv[1])
+connection = http.client.HTTPConnection(at.hostname, at.port)
+messages = [{"role": "user", "content": "the first"}]
+tool = {"type": "function", "function": {"name": "shell", "parameters": {"type": "object"}}}
+for _ in range(2):
+    body = json.dumps({"model": "m", "messages": messages, "tools": [tool]})
+    connection.request("POST", at.path + "/chat/completions", body, {"content-type": "application/json"})
+    message = json.loads(connection.getresponse().read())["choices"][0]["message"]
+    messages += [message, {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "done"}]
+print("works now", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_killed_program_was_about_to_run_holds_up_no_rewind_of_another(home: Home, workspace: Path):
+    steps = [
+        *(call("shell", {"command": str(number)}) for number in range(3)),
+        call("backtrack_commit", {"record_uid": "rec_000003", "memory_summary": "another way"}),
+        say("done"),
+    ]
+    with ScriptedModel(steps, api_key="k") as model:
+        settings = ProxiedSettings(base_url=model.base_url)
+        with begun(home, settings, workspace, environ={"OPENAI_API_KEY": "k"}) as run:
+            url = run.addresses["OPENAI_BASE_URL"]
+            with subprocess.Popen(
+                [sys.executable, "-c", KEEPS_ASKING, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            ) as first:
+                assert first.stdout
+                assert first.stdout.readline() == "works now\n"
+                known = run._session.departed.__self__._of
+                until(lambda: "main" in known and known["main"].calls == 2)
+                first.kill()
+            tool = {"type": "function", "function": {"name": "shell", "parameters": {"type": "object"}}}
+            messages = [{"role": "user", "content": "the second"}]
+            for _ in range(2):
+                body = {"model": "m", "messages": messages, "tools": [tool]}
+                message = httpx.post(f"{url}/chat/completions", json=body, timeout=30).json()["choices"][0]["message"]
+                results = [
+                    {"role": "tool", "tool_call_id": item["id"], "content": "done"}
+                    for item in message.get("tool_calls") or ()
+                ]
+                messages += [message, *results]
+            assert message["content"] == "done"
+            assert run.tree.rewinds == 1
+            assert any("has ended" in text for text in run.tree.warnings)
+            run.end("over", ok=True)

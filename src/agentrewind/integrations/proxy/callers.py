@@ -20,10 +20,16 @@ class Caller:
 
 
 class Callers:
-    """All of them. Thread-safe; a call of the interposer stays in one thread, and so says whose it is."""
+    """All of them. Thread-safe; a call of the interposer stays in one thread, and so says whose it is.
 
-    def __init__(self, clock: Callable[[], int] = ticks_now) -> None:
-        self._clock = clock
+    Args:
+        came: told of each call, once it is known of which conversation it is.
+    """
+
+    def __init__(
+        self, clock: Callable[[], int] = ticks_now, came: Callable[[ThreadId, int], None] = lambda _, __: None
+    ) -> None:
+        self._clock, self._came = clock, came
         self._lock = threading.Lock()
         self._waiting: list[Caller] = []
         self._mine = threading.local()
@@ -47,9 +53,11 @@ class Callers:
             self._mine.caller = None
 
     def belongs_to(self, conversation: ThreadId) -> None:
-        """The call of this thread is one of that conversation."""
-        if self.current is not None:
-            self.current.conversation = conversation
+        """The call of this thread is one of that conversation; `came` is told so once, with the port."""
+        caller = self.current
+        if caller is not None and caller.conversation != conversation:
+            caller.conversation = conversation
+            self._came(conversation, caller.port)
 
     @property
     def current(self) -> Caller | None:

@@ -42,7 +42,7 @@ class Leftovers:
             table = {process.pid: process for process in descendants(self._below)}
             clients = holders(self._port, ports, table.keys())
         else:
-            clients = holders(self._port, ports, _all_pids())
+            clients = holders(self._port, ports, all_pids())
             table = {process.pid: process for client in clients for process in descendants(client)}
         spared = {pid for client in clients for pid in needed(client, table, since)}
         young = (item for item in table.values() if item.started >= since and item.pid not in spared)
@@ -141,7 +141,8 @@ def _open_files(pid: int) -> list[str]:
     return found
 
 
-def _all_pids() -> list[int]:
+def all_pids() -> list[int]:
+    """Those of all processes but this one."""
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
     except OSError:
