@@ -35,6 +35,7 @@ COMMANDS = {
     "check": "Check the journal of a run and its snapshots.",
     "export": "Write a run out: records, a bundle, trajectories, spans.",
     "import": "Take in a run from a bundle or a trajectory.",
+    "learn": "Make training data of runs.",
     "eval": "Play environments with a policy, with and without ways back.",
     "tasks": "List, check and write the tasks of the benchmark.",
     "bench": "Run tasks under several strategies, and compare what came of them.",
