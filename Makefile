@@ -68,6 +68,7 @@ LATE := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWa
 
 test-mini: ## The lane with the real mini-SWE-agent (downloads over 500 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m lane $(LATE) tests/lanes/mini tests/unit/formats tests/e2e/test_real_project.py
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini $(LATE) "tests/docs/test_examples.py::test_the_examples_of_a_page_work[mini-swe-agent.md]"
 
 test-bench: ## The statistics of the benchmark with SciPy (downloads 80 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh bench -m lane tests/lanes/bench
@@ -79,7 +80,10 @@ test-mcp: ## `agentrewind mcp` and the real client
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mcp tests/lanes/mcp "tests/docs/test_examples.py::test_the_examples_of_a_page_work[mcp.md]"
 
 test-smolagents: ## The lane with the real smolagents (downloads 80 MB once)
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh smolagents $(LATE) tests/lanes/smolagents
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh smolagents $(LATE) tests/lanes/smolagents "tests/docs/test_examples.py::test_the_examples_of_a_page_work[smolagents.md]"
+
+test-qwen: ## The lane with the real Qwen-Agent (downloads 120 MB once)
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh qwen $(LATE) tests/lanes/qwen "tests/docs/test_examples.py::test_the_examples_of_a_page_work[qwen-agent.md]"
 
 test-langchain: ## The lane with the real LangChain and LangGraph (downloads 80 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh langchain tests/lanes/langchain
@@ -91,7 +95,7 @@ test-pydantic-ai: ## The lane with the real PydanticAI (downloads 50 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh pydantic-ai tests/lanes/pydantic_ai
 
 test-oldest: ## The lanes again, with the oldest versions that are supported (.ci/oldest.txt)
-	OLDEST=1 $(MAKE) test-mini test-mcp test-smolagents test-langchain test-openai-agents test-pydantic-ai
+	OLDEST=1 $(MAKE) test-mini test-mcp test-smolagents test-qwen test-langchain test-openai-agents test-pydantic-ai
 
 test-atif: $(VENV)/dev ## Exported trajectories and tasks against the formats' own models (downloads 3 MB once)
 	PYTHON="$(BIN)/python" LANES="$(LANES)" sh .ci/harbor.sh

@@ -89,14 +89,31 @@ class Agent:
 
     def __call__(self, request: Request) -> Step:
         tool = next((name for name in ("shell", "bash") if name in request.tools), None)
-        if tool is None or len(request.results) > 1:
-            return say("The greeting is spelt right now, and the test passes.")
-        if self.interrupted and request.results:
+        words = next((form for mark, form in WORDS.items() if tool is None and request.says(mark)), None)
+        done = len(request.results) if words is None else request.turn
+        if (tool is None and words is None) or done > 1:
+            return self._end(tool, words)
+        if self.interrupted and done:
             self.hanging.append("here")
             return hang()
-        if request.results:
-            return call(tool, {"command": "python3 -m unittest"})
-        return call(tool, {"command": "sed -i s/Helo/Hello/ greet.py"})
+        command = "python3 -m unittest" if done else "sed -i s/Helo/Hello/ greet.py"
+        return say(words[0].format(command)) if words else call(tool, {"command": command})
+
+    def _end(self, tool: str | None, words: tuple[str, str] | None) -> Step:
+        if tool == "bash":
+            return call(tool, {"command": f"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo '{DONE}'"})
+        return say(words[1].format(DONE)) if words else say(DONE)
+
+
+DONE = "The greeting is spelt right now, and the test passes."
+WORDS = {
+    "<code>": ("<code>\nprint(shell('{}'))\n</code>", "<code>\nfinal_answer('{}')\n</code>"),
+    "<tool_call>": (
+        '<tool_call>\n{{"name": "shell", "arguments": {{"command": "{}"}}}}\n</tool_call>',
+        "{}",
+    ),
+}
+"""How models say commands and ends to harnesses that declare no tools, by what their prompts show."""
 
 
 def project(place: Path) -> None:

@@ -53,6 +53,7 @@ KNOWN = {
     "builtin": Known("builtin:BuiltinAgent"),
     "smolagents": Known("smol:CodeAgent", "smolagents", "smolagents", "smolagents"),
     "smolagents-tools": Known("smol:ToolCallingAgent", "smolagents", "smolagents", "smolagents"),
+    "qwen-agent": Known("qwen:FnCallAgent", "qwen_agent", "qwen", "Qwen-Agent"),
     "mini-swe-agent": Known("mini:MiniSweAgent", "minisweagent", "mini", "mini-SWE-agent"),
     "langchain": Known("lang:LangChainAgent", "langchain", "langchain", "LangChain"),
     "openai-agents": Known("agents_sdk:OpenAIAgent", "agents", "openai-agents", "The OpenAI Agents SDK"),
@@ -64,6 +65,7 @@ ATTACHED = {
     "agents": "agents_sdk:attach",
     "langgraph": "lang:attach",
     "pydantic_ai": "pydai:attach",
+    "qwen_agent": "qwen:attach",
     "smolagents": "smol:attach",
 }
 """What attaches an agent to a session, by the package that its class, or one that it inherits from, is defined in."""
@@ -108,7 +110,7 @@ def checked_options(adapter: Adapter, options: Mapping[str, Json]) -> None:
 
 
 def attach(agent: object, recorder: Attached) -> Callable[[], None]:
-    """Attach an agent to the recorder of a run; what undoes that.
+    """Attach an agent to the recorder of a run; what undoes that, which is nothing where its adapter has none.
 
     Raises:
         UsageError: there is no adapter for it.
@@ -116,8 +118,8 @@ def attach(agent: object, recorder: Attached) -> Callable[[], None]:
     for kind in type(agent).__mro__:
         place = ATTACHED.get(kind.__module__.partition(".")[0])
         if place is not None:
-            undo: Callable[[], None] = _named(f"{_HOME}.{place}")(agent, recorder)
-            return undo
+            undo: Callable[[], None] | None = _named(f"{_HOME}.{place}")(agent, recorder)
+            return undo or (lambda: None)
     raise UsageError(
         f"There is no adapter for a {type(agent).__name__}. There are some for agents of: {', '.join(ATTACHED)}."
         " Its calls of a model are recorded all the same; record those of its tools with agentrewind.tool."
