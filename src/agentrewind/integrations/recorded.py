@@ -52,11 +52,16 @@ async def recorded(
 async def whole(start: Callable[[], Awaitable[T]]) -> T:
     """What `start` awaits, to its end: a function that runs in a thread can't be cancelled, only left alone.
 
-    A cancellation is raised when it has ended.
+    Cancellations, however many, are raised when it has ended.
     """
     task = asyncio.ensure_future(start())
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None or task.cancelled():
+        return task.result()
+    task.exception()  # it is nobody's any more
+    raise cancelled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -27,8 +28,10 @@ class OpenAIAgent:
         return agents_sdk_classes.run(job)
 
 
-def attach(agent: Any, recorder: Recorder) -> None:
-    """Have the calls of all tools recorded that an agent or one that it hands over to has, those of MCP servers too."""
+def attach(agent: Any, recorder: Recorder) -> Callable[[], None]:
+    """Have the calls of all tools recorded that an agent or one that it hands over to has, those of MCP servers too;
+    what undoes that.
+    """
     from agentrewind.integrations.harnesses import agents_sdk_classes
 
-    agents_sdk_classes.attach(agent, recorder)
+    return agents_sdk_classes.attach(agent, recorder)

@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import Any
 
 from agentrewind.core.codec import Json
@@ -80,12 +81,14 @@ def _said(value: Any) -> Json:
     return value if isinstance(value, str | dict) else str(value)
 
 
-def attach(agent: Any, recorder: Recorder) -> None:
+def attach(agent: Any, recorder: Recorder) -> Callable[[], None]:
     """See `agents_sdk.attach`."""
-    _attach(agent, recorder, set())
+    undo = ExitStack()
+    _attach(agent, recorder, undo, set())
+    return undo.close
 
 
-def _attach(agent: Any, recorder: Recorder, seen: set[int]) -> None:
+def _attach(agent: Any, recorder: Recorder, undo: ExitStack, seen: set[int]) -> None:
     if id(agent) in seen:
         return
     seen.add(id(agent))
@@ -100,24 +103,24 @@ def _attach(agent: Any, recorder: Recorder, seen: set[int]) -> None:
         """The same for the same tool: the SDK compares them."""
         return ours.setdefault(id(tool), (tool, recording(tool, recorder)))[1]
 
-    agent.get_all_tools = get_all_tools
+    undo.callback(frameworks.hung(agent, "get_all_tools", get_all_tools))
     for other in agent.handoffs:
         if isinstance(other, Agent):
-            _attach(other, recorder, seen)
+            _attach(other, recorder, undo, seen)
         elif isinstance(other, Handoff):
-            _attach_handoff(other, recorder, seen)
+            _attach_handoff(other, recorder, undo, seen)
 
 
-def _attach_handoff(handoff: Handoff, recorder: Recorder, seen: set[int]) -> None:
+def _attach_handoff(handoff: Handoff, recorder: Recorder, undo: ExitStack, seen: set[int]) -> None:
     """Whoever is handed over to is known when it happens."""
     invoke = handoff.on_invoke_handoff
 
     async def on_invoke_handoff(context: Any, arguments: str) -> Any:
         agent = await invoke(context, arguments)
-        _attach(agent, recorder, seen)
+        _attach(agent, recorder, undo, seen)
         return agent
 
-    handoff.on_invoke_handoff = on_invoke_handoff
+    undo.callback(frameworks.hung(handoff, "on_invoke_handoff", on_invoke_handoff))
 
 
 # --- the agent with a shell -------------------------------------------------------------------------------------------

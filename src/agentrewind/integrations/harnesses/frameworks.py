@@ -44,6 +44,20 @@ def shell_of(job: Job) -> Callable[[Json], str]:
     return inner.call
 
 
+def hung(holder: Any, name: str, value: object) -> Callable[[], None]:
+    """Hang a function on an object in place of the method of its class, or of what hangs there; what undoes that."""
+    before = vars(holder).get(name)
+    setattr(holder, name, value)
+
+    def undo() -> None:
+        if before is None:
+            delattr(holder, name)
+        else:
+            setattr(holder, name, before)
+
+    return undo
+
+
 def limit_reached(job: Job) -> Outcome:
     return Outcome(ok=False, reason=f"The limit of {job.settings.get('max_steps')} model calls was reached.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -30,8 +31,11 @@ class LangChainAgent:
         return lang_classes.run(job)
 
 
-def attach(agent: Any, recorder: Recorder) -> None:
-    """Have the calls of all tools of a compiled graph recorded. Raises: UsageError: it has none that can be."""
+def attach(agent: Any, recorder: Recorder) -> Callable[[], None]:
+    """Have the calls of all tools of a compiled graph recorded; what undoes that.
+
+    Raises: UsageError: it has none that can be.
+    """
     from agentrewind.integrations.harnesses import lang_classes
 
-    lang_classes.attach(agent, recorder)
+    return lang_classes.attach(agent, recorder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from agentrewind.core.codec import Json
@@ -123,7 +124,7 @@ def _runs_in_a_thread(tool: BaseTool) -> bool:
 # --- a graph that somebody made ---------------------------------------------------------------------------------------
 
 
-def attach(graph: Any, recorder: Recorder) -> None:
+def attach(graph: Any, recorder: Recorder) -> Callable[[], None]:
     """See `lang.attach`."""
     nodes = [node.bound for node in graph.nodes.values() if isinstance(node.bound, ToolNode)]
     if not nodes:
@@ -131,11 +132,13 @@ def attach(graph: Any, recorder: Recorder) -> None:
             f"The graph {graph.name!r} has no ToolNode, so none of its tool calls can be recorded; its calls of a model"
             " are. Record functions that its nodes call with agentrewind.tool."
         )
+    undo = ExitStack()
     for node in nodes:
-        _attach(node, Recording(recorder))
+        undo.callback(_attach(node, Recording(recorder)))
+    return undo.close
 
 
-def _attach(node: ToolNode, recording: Recording) -> None:
+def _attach(node: ToolNode, recording: Recording) -> Callable[[], None]:
     """Ours goes around the wrapper that the node has: what that makes of a result enters the conversation."""
     inner, ainner = node._wrap_tool_call, node._awrap_tool_call  # noqa: SLF001 (arguments of its constructor)
     if inner is not None and ainner is None:
@@ -148,7 +151,11 @@ def _attach(node: ToolNode, recording: Recording) -> None:
         handler = execute if ainner is None else lambda r: ainner(r, execute)
         return await recording.awrap_tool_call(request, handler)
 
+    def undo() -> None:
+        node._wrap_tool_call, node._awrap_tool_call = inner, ainner  # noqa: SLF001
+
     node._wrap_tool_call, node._awrap_tool_call = around, around_async  # noqa: SLF001
+    return undo
 
 
 # --- the agent with a shell -------------------------------------------------------------------------------------------

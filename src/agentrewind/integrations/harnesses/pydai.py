@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -27,8 +28,8 @@ class PydanticAgent:
         return pydai_classes.run(job)
 
 
-def attach(agent: Any, recorder: Recorder) -> None:
-    """Have the calls of all tools of an agent recorded, whatever toolset they come from."""
+def attach(agent: Any, recorder: Recorder) -> Callable[[], None]:
+    """Have the calls of all tools of an agent recorded, whatever toolset they come from; what undoes that."""
     from agentrewind.integrations.harnesses import pydai_classes
 
-    pydai_classes.attach(agent, recorder)
+    return pydai_classes.attach(agent, recorder)

@@ -17,6 +17,7 @@ from agentrewind.core.edits import Message
 from agentrewind.core.errors import NotRun, UsageError
 from agentrewind.integrations.harnesses import frameworks, sdk, seeds, shell
 from agentrewind.integrations.harnesses.contract import Job, Outcome, Recorder
+from agentrewind.integrations.harnesses.frameworks import hung
 from agentrewind.integrations.recorded import recorded
 
 try:
@@ -113,7 +114,7 @@ def _given_again(said: Json, call: Any) -> Any:
     return said
 
 
-def attach(agent: Any, recorder: Recorder) -> None:
+def attach(agent: Any, recorder: Recorder) -> Callable[[], None]:
     """See `pydai.attach`."""
     every = agent.iter
 
@@ -121,7 +122,7 @@ def attach(agent: Any, recorder: Recorder) -> None:
         """All ways to run an agent come by here."""
         return every(*args, capabilities=[*(capabilities or ()), Recording(recorder)], **options)
 
-    agent.iter = iterate
+    return hung(agent, "iter", iterate)
 
 
 # --- the agent with a shell -------------------------------------------------------------------------------------------
