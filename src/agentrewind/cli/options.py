@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar, get_args
 
 import click
 
 from agentrewind.cli.screen import interactive
+from agentrewind.compose.home import LAST, Home
 from agentrewind.core.codec import Json
 from agentrewind.core.effects import Mode
-from agentrewind.core.errors import UsageError
+from agentrewind.core.errors import AgentRewindError, UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,7 +36,15 @@ def together(*options: Option) -> Option:
 
 
 def run_argument(function: F) -> F:
-    return click.argument("ref", metavar="RUN")(function)
+    return click.argument("ref", metavar="RUN", shell_complete=complete_run)(function)
+
+
+def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The runs whose ids begin so, the newest first, for a shell's completion."""
+    del ctx, param
+    with suppress(AgentRewindError, OSError):
+        return [name for name in [LAST, *reversed(Home.of().run_ids())] if name.startswith(incomplete)]
+    return []
 
 
 def json_option(function: F) -> F:

@@ -10,13 +10,14 @@ from contextlib import suppress
 
 import click
 
+from agentrewind.cli.options import complete_run
 from agentrewind.cli.screen import err, out, sentence
 from agentrewind.compose.home import Home
 from agentrewind.ui.server import Page
 
 
 @click.command(epilog="Example: agentrewind view last")
-@click.argument("ref", metavar="[RUN]", required=False)
+@click.argument("ref", metavar="[RUN]", required=False, shell_complete=complete_run)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Of 127.0.0.1.")
 @click.option("--open/--no-open", "opens", default=None, help="Open the browser. Default: where there is a screen.")
 def command(ref: str | None, port: int, *, opens: bool | None) -> None:

@@ -12,9 +12,11 @@ import pytest
 
 from agentrewind.cli.entry import run as main
 from agentrewind.cli.group import COMMANDS, group
+from agentrewind.compose.home import Home
 from agentrewind.core.errors import StorageFull, UsageError
 from agentrewind.core.records import RunStarted
 from agentrewind.journal.writer import JournalWriter
+from tests.long_runs import long_run
 
 
 @pytest.fixture(autouse=True)
@@ -297,3 +299,24 @@ def test_whatever_a_journal_does_to_its_reader_hides_no_other_run(monkeypatch, c
     monkeypatch.setattr("agentrewind.compose.runs.read_run", read)
     assert main(["runs"]) == 0
     assert "RecursionError: too deep" in capsys.readouterr().out
+
+
+def test_a_shell_completes_commands_and_runs(tmp_path):
+    home = Home(tmp_path / "home")
+    run_id = long_run(home, tmp_path, steps=3, rewinds=0)
+
+    def completed(*words):
+        environ = {
+            **os.environ,
+            "AGENTREWIND_HOME": str(home.root),
+            "_AGENTREWIND_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(("agentrewind", *words)),
+            "COMP_CWORD": str(len(words)),
+        }
+        program = [sys.executable, "-m", "agentrewind"]
+        done = subprocess.run(program, env=environ, capture_output=True, text=True, timeout=60, check=False)
+        return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+    assert "unpause" in completed("unp")
+    assert completed("log", "la") == ["last"]
+    assert completed("log", run_id[:9]) == [run_id]
