@@ -52,6 +52,29 @@ def progress_by(result: Result, nodes: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """What a cell has solved by so many nodes of each run: all cells under an equal budget."""
+
+    cell: Cell
+    shares: tuple[tuple[int, float], ...]
+    """By budget in nodes, smallest first."""
+
+
+def within(results: Sequence[Result]) -> list[Within]:
+    """At the least, the middle and the most that the cells take on average, and at twice that."""
+    rows = rows_of(results)
+    means = sorted(statistics.fmean(item.nodes for item in row.results) for row in rows)
+    budgets = sorted({round(each) for each in (*means[:1], *means[len(means) // 2 :][:1], *means[-1:])})
+    budgets += [2 * each for each in budgets[-1:]]
+    return [
+        Within(
+            row.cell, tuple((each, statistics.fmean(solved_by(item, each) for item in row.results)) for each in budgets)
+        )
+        for row in rows
+    ]
+
+
+@dataclass(frozen=True, slots=True)
 class Spent:
     """What a success costs in a cell, with an interval over tasks; infinite where nothing succeeded."""
 

@@ -269,7 +269,7 @@ def _show_recovered(pairs: Sequence[Pair], tally: Tally) -> None:
 @command.command("report", epilog="Example: agentrewind bench report results")
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
-    "--against", default="rewind", show_default=True, metavar="ARM", help="Which is paired_test against the others."
+    "--against", default="rewind", show_default=True, metavar="ARM", help="Which is tested against the others."
 )
 @json_option
 def report(directory: Path, against: str, as_object: bool) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrewind.bench.analysis import curves, growth, pareto, repeats, segments, spending, thirds
+from agentrewind.bench.analysis import curves, growth, pareto, repeats, segments, spending, thirds, within
 from agentrewind.bench.matrix import Matrix, Place
 from agentrewind.bench.one import Conditions
 from agentrewind.bench.report.charts import anchor_of
@@ -67,6 +67,14 @@ def test_a_curve_stays_flat_after_the_end_of_a_run() -> None:
 def test_success_never_falls_along_a_curve(results) -> None:
     for curve in curves(results):
         assert list(curve.success) == sorted(curve.success)
+
+
+def test_all_arms_are_held_to_the_same_budgets() -> None:
+    continued, rewound = within(RESULTS)
+    # continue takes 47.5 nodes on average, rewind 32.5
+    assert continued.shares == ((32, 0.25), (48, 0.25), (96, 0.25))
+    assert rewound.shares == ((32, 0.5), (48, 0.75), (96, 0.75))
+    assert within([]) == []
 
 
 def test_the_cost_of_a_success_counts_failures_too() -> None:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentrewind.bench.analysis import curves, growth, repeats, spending, thirds
+from agentrewind.bench.analysis import curves, growth, repeats, spending, thirds, within
 from agentrewind.bench.comparing import Comparison, family
 from agentrewind.bench.matrix import Place
 from agentrewind.bench.report.page import page
@@ -72,6 +72,7 @@ def _data(results: Sequence[Result], comparisons: Sequence[Comparison], conditio
         "comparisons": [_comparison(item) for item in comparisons],
         "spending": [_finite(to_plain(item)) for item in spending(results)],
         "curves": [to_plain(item) for item in curves(results)],
+        "within": [to_plain(item) for item in within(results)],
         "thirds": [to_plain(item) for item in thirds(results)],
         "growth": [to_plain(item) for item in growth(results)],
         "repeats": [to_plain(item) for item in repeats(results)],

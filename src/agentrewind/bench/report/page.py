@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
-from agentrewind.bench.analysis import Repeats, Spent, curves, growth, repeats, spending, thirds
+from agentrewind.bench.analysis import Repeats, Spent, Within, curves, growth, repeats, spending, thirds, within
 from agentrewind.bench.comparing import Comparison
 from agentrewind.bench.report.branches import branch_view
 from agentrewind.bench.report.charts import (
@@ -72,6 +72,8 @@ def page(
         _headline(rows),
         _chapter("Over the length of a run", "A run that has ended keeps what it reached.",
                  *(curve_chart(curves(results), paint, metric) for metric in ("success", "progress"))),
+        _chapter("Under an equal budget", "The share of runs that had succeeded by so many LLM and tool calls.",
+                 _budgets(within(results), cells)),
         _compared(comparisons),
         _chapter("What a success costs", "All tokens of a strategy, those of its failures too, by the number of its"
                  " successes, with a 95 % bootstrap interval over tasks. The line joins what nothing beats in both.",
@@ -162,6 +164,12 @@ def _comparison(item: Comparison) -> tuple[str, ...]:
 
 def _p(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}" if value >= 0.0001 else "< 0.0001"  # noqa: PLR2004
+
+
+def _budgets(found: Sequence[Within], cells: Sequence[Cell]) -> str:
+    header = ("arm", *(f"{nodes:,} nodes" for nodes, _ in found[0].shares)) if found else ()
+    rows = [(named(item.cell, cells), *(f"{100 * share:.1f} %" for _, share in item.shares)) for item in found]
+    return _table(header, rows)
 
 
 def _costs(spent: Sequence[Spent], cells: Sequence[Cell]) -> str:
