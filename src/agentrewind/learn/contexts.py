@@ -25,6 +25,8 @@ class View:
     allowance: int
     actions: tuple[str, ...] = ()
     """Admissible commands, where the environment tells them."""
+    done: tuple[str, ...] = ()
+    """What was done on the active path. No message says it again: it is for policies that are programs."""
     notes: tuple[str, ...] = ()
     """Memories that go into the observation itself (`RestoresThePrefixAndTells`, `BuildsAnew`)."""
 

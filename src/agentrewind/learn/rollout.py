@@ -83,9 +83,17 @@ class _Run:
         """The present checkpoint is reached, or come back to."""
         point, rules = self.points[-1], self.rules
         targets = tuple(range(self.k)) if self.may_ask else ()
-        commands = tuple(map(self.world.write, self.world.offered()))
+        offered, done = (tuple(map(self.world.write, some)) for some in (self.world.offered(), self.actions))
         self.shown = View(
-            point.observation, self.k, targets, len(self.calls), rules.calls, point.spent, rules.allowance, commands
+            point.observation,
+            self.k,
+            targets,
+            len(self.calls),
+            rules.calls,
+            point.spent,
+            rules.allowance,
+            offered,
+            done,
         )
         self.talk.show(self.shown)
 

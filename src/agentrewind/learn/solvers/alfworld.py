@@ -12,7 +12,6 @@ from agentrewind.core.environment import IllegalAction
 from agentrewind.environments.alfworld.files import Game
 from agentrewind.environments.alfworld.game import AlfWorld, State
 from agentrewind.environments.draws import Draws
-from agentrewind.learn.answers import Said, decision
 from agentrewind.learn.contexts import BranchView, View
 from agentrewind.learn.trial import Context
 
@@ -27,24 +26,24 @@ Plan = tuple[str, ...]
 
 
 class Walkthrough:
-    """Follows one trial with a game of its own, by the commands that stand in the context of each call."""
+    """Follows one trial with a game of its own, by the commands that were done."""
 
     def __init__(self, game: Game) -> None:
         self._twin = AlfWorld(game)
         self._twin.reset()
+        self._done: tuple[str, ...] = ()
         self._path = [self._twin.checkpoint()]
-        self._said: list[str] = []
         self._plans: dict[int, Plan | None] = {}
 
     def best(self, view: View, avoided: frozenset[str], draws: Draws) -> str:
         del avoided
-        self._follow(view.checkpoint)
+        self._follow(view.done)
         plan = self._plan(self._path[-1])
         return plan[0] if plan else draws.one(view.actions)
 
     def worth_leaving(self, seen: Sequence[View]) -> int | None:
         """An earlier state that is so much nearer that going on costs more of the allowance than was spent since."""
-        self._follow(seen[-1].checkpoint)
+        self._follow(seen[-1].done)
         left = [self._left(state) for state in self._path]
         nearest = left.index(min(left))
         return nearest if left[-1] - left[nearest] >= WORTH else None
@@ -62,36 +61,28 @@ class Walkthrough:
         return f"{branch.actions[-1]} led away from the task"
 
     def avoided(self, context: Context) -> frozenset[str]:
-        """Nothing; but the context tells what was done since it was built."""
-        answers = (message["content"] for message in context if message["role"] == "assistant")
-        said = (decision(answer, fenced=True) for answer in answers)
-        self._said = [action.text for action in said if isinstance(action, Said)]
+        del context
         return frozenset()
 
-    def _follow(self, checkpoint: int) -> None:
-        """Know the state at `checkpoint`: where the context began, and what was done since."""
-        start = max(checkpoint - len(self._said), 0)
-        for base in range(checkpoint, start - 1, -1):
-            if base < len(self._path):
-                done = self._done_since(base, self._said)
-                if len(done) - 1 == checkpoint - base:
-                    self._path = [*self._path[:base], *done]
-                    return
+    def _follow(self, done: tuple[str, ...]) -> None:
+        """Know the state after each command that was done; what hasn't changed since the last time isn't done again."""
+        same = next((at for at, pair in enumerate(zip(done, self._done, strict=False)) if pair[0] != pair[1]), None)
+        kept = min(len(done), len(self._done)) if same is None else same
+        self._path = [*self._path[:kept], *self._states(self._path[kept], done[kept:])]
+        self._done = done
 
-    def _done_since(self, base: int, commands: Sequence[str]) -> list[State]:
-        """The state at `base`, and after each of the commands that is admissible."""
-        self._twin.restore(self._path[base])
-        found = [self._path[base]]
+    def _states(self, start: State, commands: Sequence[str]) -> list[State]:
+        """A state, and the one after each command."""
+        self._twin.restore(start)
+        found = [start]
         for command in commands:
-            try:
-                self._twin.step(command)
-            except IllegalAction:
-                continue
+            self._twin.step(command)
             found.append(self._twin.checkpoint())
         return found
 
     def _along(self, branch: BranchView) -> list[State]:
-        return self._done_since(0, branch.actions)
+        self._follow(branch.actions)
+        return self._path
 
     def _left(self, state: State) -> int:
         plan = self._plan(state)
