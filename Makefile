@@ -97,6 +97,12 @@ test-pydantic-ai: ## The lane with the real PydanticAI (downloads 50 MB once)
 test-oldest: ## The lanes again, with the oldest versions that are supported (.ci/oldest.txt)
 	OLDEST=1 $(MAKE) test-mini test-mcp test-smolagents test-qwen test-langchain test-openai-agents test-pydantic-ai
 
+test-scienceworld: ## The lane with the real ScienceWorld (needs Java; downloads 10 MB once)
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh scienceworld tests/lanes/scienceworld
+
+scienceworld: $(VENV)/dev ## Gold sequences of ScienceWorld, played and played again (AGENTREWIND_SCIENCEWORLD: a Python that has it)
+	$${AGENTREWIND_SCIENCEWORLD:-$(BIN)/python} benchmarks/scienceworld_gold.py
+
 test-atif: $(VENV)/dev ## Exported trajectories and tasks against the formats' own models (downloads 3 MB once)
 	PYTHON="$(BIN)/python" LANES="$(LANES)" sh .ci/harbor.sh
 	AGENTREWIND_HARBOR=$(LANES)/harbor-0.26.0 $(BIN)/python -m pytest tests/unit/formats/test_atif.py tests/e2e/test_suites.py -k "atif or harbor"
@@ -104,8 +110,8 @@ test-atif: $(VENV)/dev ## Exported trajectories and tasks against the formats' o
 wheel-test: $(VENV)/dev ## Build the wheel and run it with the sources out of reach
 	PYTHON="$(PYTHON)" sh .ci/wheel.sh
 
-bench: $(VENV)/dev ## The measurements of benchmarks/, printed
-	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+bench: $(VENV)/dev ## The measurements of benchmarks/ that need nothing more, printed
+	for file in $$(ls benchmarks/*.py | grep -v -e alfworld -e scienceworld); do $(BIN)/python $$file || exit 1; done
 
 clean: ## Remove what these targets made in the checkout
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

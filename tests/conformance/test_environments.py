@@ -10,10 +10,13 @@ from agentrewind.environments.alfworld.files import game
 from agentrewind.environments.alfworld.game import AlfWorld, State
 from agentrewind.environments.minesweeper import instances as boards
 from agentrewind.environments.minesweeper.game import MineSweeper
+from agentrewind.environments.scienceworld.game import ScienceWorld
+from agentrewind.environments.scienceworld.simulator import Task
 from agentrewind.environments.sokoban import instances as rooms
 from agentrewind.environments.sokoban.game import Sokoban
 from agentrewind.testing.environments import EnvironmentContract
 from tests.households import TASKS, household
+from tests.laboratory import Bench, Laboratory
 
 
 @cache
@@ -59,6 +62,16 @@ class TestAlfWorld(EnvironmentContract):
 
     def can_end_by_chance(self) -> bool:
         return False
+
+
+class TestScienceWorld(EnvironmentContract):
+    """With a simulator of ours; with the real one: tests/lanes/scienceworld."""
+
+    def environment(self, number: int) -> ScienceWorld:
+        return ScienceWorld(Task("boil", number), Bench(Laboratory()))
+
+    def nonsense(self) -> list[Any]:
+        return ["", "fly", "move pot to stove", "two\nlines", 7]
 
 
 class KeepsTheListItsCheckpointIs(MineSweeper):
@@ -115,7 +128,19 @@ class LosesTheStart(MineSweeper):
         return self.observe()
 
 
-KITS: dict[type, type] = {MineSweeper: TestMineSweeper, Sokoban: TestSokoban, AlfWorld: TestAlfWorld}
+KITS: dict[type, type] = {
+    MineSweeper: TestMineSweeper,
+    Sokoban: TestSokoban,
+    AlfWorld: TestAlfWorld,
+    ScienceWorld: TestScienceWorld,
+}
+
+
+class RestoresInNameAlone(ScienceWorld):
+    """Says that it is back, and leaves the simulator where it was."""
+
+    def restore(self, checkpoint: Any) -> None:
+        self._state = self._at = checkpoint
 
 
 class OffersALook(AlfWorld):
@@ -150,6 +175,7 @@ class KnowsThePlaceAlone(AlfWorld):
         (LosesTheStart, "test_a_reset_goes_to_the_initial_state"),
         (OffersALook, "test_what_changed_nothing_says_so_and_legal_actions_change_something"),
         (LeavesTheAnswer, "test_random_steps_and_restores_equal_a_model_that_keeps_every_state"),
+        (RestoresInNameAlone, "test_random_steps_and_restores_equal_a_model_that_keeps_every_state"),
         (KnowsThePlaceAlone, "test_what_changed_nothing_says_so_and_legal_actions_change_something"),
     ],
 )

@@ -70,9 +70,10 @@ def command(  # noqa: PLR0917
 ) -> None:
     """Play environments with a policy, and say how often it solves them.
 
-    --env takes minesweeper[:SIZE[:MINES]], sokoban[:SIZE[:BOXES]] and alfworld[:SPLIT]; --method zero-shot, react,
-    reflexion, ga-rollback and retrospective; --policy perfect, noisy:RATE, random, or a model's name. P@1 plays without
-    a way back, T@1 with ways back that the policy asks for, T@3 with up to three attempts; each has 60 calls a trial.
+    --env takes minesweeper[:SIZE[:MINES]], sokoban[:SIZE[:BOXES]], alfworld[:SPLIT] and scienceworld[:TASK]; --method
+    zero-shot, react, reflexion, ga-rollback and retrospective; --policy perfect, noisy:RATE, random, or a model's name.
+    P@1 plays without a way back, T@1 with ways back that the policy asks for, T@3 with up to three attempts; each has
+    60 calls a trial.
     """
     plan = Plan(
         environments, methods, policies, protocols, _seeds(seeds), instances,

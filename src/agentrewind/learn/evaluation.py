@@ -122,14 +122,21 @@ def played(part: Part, keep: Kept = unkept) -> list[Score]:
     chosen = suite(cell.environment, plan.instances, plan.split, plan.alfworld)
     rules, method = protocol(cell.protocol, plan.rules), method_of(cell.method)
     rules = replace(rules, restores_allowance=rules.restores_allowance and chosen.restores_allowance)
-    worlds = [make(rules, plan.style, method) for make in chosen.worlds]
-    with _policy(part, chosen) as answer:
-        trials = play_together([trial(world, rules, method) for world in worlds], answer)
     found = []
-    for world, played_ in zip(worlds, trials, strict=True):
-        found.append(score(played_, cell, part.seed, world.environment.reference_length))
-        keep(world, played_, found[-1])
+    with _policy(part, chosen) as answer:
+        for first in range(0, len(chosen.worlds), chosen.together or len(chosen.worlds)):
+            makers = chosen.worlds[first:][: chosen.together]
+            worlds = [make(rules, plan.style, method) for make in makers]
+            trials = play_together([trial(world, rules, method) for world in worlds], _numbered_from(first, answer))
+            for world, played_ in zip(worlds, trials, strict=True):
+                found.append(score(played_, cell, part.seed, world.environment.reference_length))
+                keep(world, played_, found[-1])
     return found
+
+
+def _numbered_from(first: int, answer: Batch) -> Batch:
+    """The same, for trials that are counted from `first` on."""
+    return lambda asked: answer([(first + number, request) for number, request in asked])
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Which instances an evaluation plays: `sokoban`, `sokoban:7:3`, `minesweeper:6:8`, `alfworld:valid_seen`."""
+"""Which instances an evaluation plays: `sokoban:7:3`, `minesweeper:6:8`, `alfworld`, `scienceworld:boil`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from agentrewind.environments.alfworld import files
 from agentrewind.environments.alfworld.game import AlfWorld
 from agentrewind.environments.minesweeper import instances as boards
 from agentrewind.environments.minesweeper.game import MineSweeper
+from agentrewind.environments.scienceworld.game import ScienceWorld
+from agentrewind.environments.scienceworld.simulator import Task
 from agentrewind.environments.sokoban import instances as rooms
 from agentrewind.environments.sokoban.game import Sokoban
+from agentrewind.integrations.scienceworld import JavaStage
 from agentrewind.learn.methods import Method
 from agentrewind.learn.rules import Rules
 from agentrewind.learn.solvers.alfworld import Walkthrough
 from agentrewind.learn.solvers.minesweeper import Safest
 from agentrewind.learn.solvers.policies import Solver
+from agentrewind.learn.solvers.scienceworld import Gold
 from agentrewind.learn.solvers.sokoban import Shortest
-from agentrewind.learn.worlds import Style, World, alfworld, minesweeper, sokoban
+from agentrewind.learn.worlds import Style, World, alfworld, minesweeper, scienceworld, sokoban
 
 
 class Made(Protocol):
@@ -39,6 +43,8 @@ class Suite:
     """One that can play any of them; where there is none, one that plays the first."""
     solvers: tuple[Callable[[], Solver], ...] = ()
     """For each instance its own, where a solver has to know the instance."""
+    together: int | None = None
+    """So many trials may be under way at once, where a world takes much; None: any number."""
     restores_allowance: bool = True
     """False: the allowance of a path begins anew after a way back (retrospective.md, section 1)."""
 
@@ -54,6 +60,8 @@ def suite(spec: str, count: int, split: str = "test", data: Path | None = None) 
     """
     if spec.strip().lower().partition(":")[0] == "alfworld":
         return _alfworld(spec.strip().lower(), count, split, data)
+    if spec.strip().lower().partition(":")[0] == "scienceworld":
+        return _scienceworld(spec.strip().lower(), count, split)
     name, *numbers = spec.strip().lower().split(":")
     if name not in _KINDS or len(numbers) > 2 or not all(number.isdigit() for number in numbers):  # noqa: PLR2004
         raise UsageError(f"{spec!r} names no environment; there are {_KNOWN}.")
@@ -98,6 +106,29 @@ def _alfworld(spec: str, count: int, split: str, data: Path | None) -> Suite:
     return Suite(f"alfworld:{directory.name}", worlds, solvers[0], solvers, restores_allowance=False)
 
 
+def _scienceworld(spec: str, count: int, split: str) -> Suite:
+    """One variation of each task, then the next of each; or those of the task that is named."""
+    _, _, name = spec.partition(":")
+    stage = _stage()
+    names = stage.tasks()
+    if name and name not in names:
+        raise UsageError(f"{name!r} is no task of ScienceWorld; there are {', '.join(names)}.")
+    chosen = [name] if name else names[:count]
+    parts = [[Task(task, number) for number in stage.variations(task, split)] for task in chosen]
+    rounds = itertools.zip_longest(*parts)
+    found = list(itertools.islice((task for each in rounds for task in each if task is not None), count))
+    games = [functools.partial(ScienceWorld, task, stage) for task in found]
+    solvers = tuple(functools.partial(Gold, functools.partial(stage.gold, task)) for task in found)
+    worlds = _made(scienceworld, (f"scienceworld/{task.name}/{task.variation}" for task in found), games)
+    return Suite(spec, worlds, solvers[0], solvers, together=SIMULATORS)
+
+
+@functools.cache
+def _stage() -> JavaStage:
+    """One for this process: it keeps its simulators, and the gold sequences that it has found."""
+    return JavaStage(SIMULATORS)
+
+
 def _numbered(name: str, split: str) -> Iterator[str]:
     return (f"{name}/{split}/{number}" for number in itertools.count())
 
@@ -115,4 +146,6 @@ def _made(play: Callable[..., World], tasks: Iterable[str], games: Iterable[Call
 
 
 _KINDS: dict[str, Callable[..., Suite]] = {"sokoban": _sokoban, "minesweeper": _minesweeper}
-_KNOWN = "minesweeper[:SIZE[:MINES]], sokoban[:SIZE[:BOXES]] and alfworld[:SPLIT]"
+_KNOWN = "minesweeper[:SIZE[:MINES]], sokoban[:SIZE[:BOXES]], alfworld[:SPLIT] and scienceworld[:TASK]"
+SIMULATORS = 2
+"""Of ScienceWorld, in one process; each takes up to half a gigabyte."""

@@ -11,12 +11,20 @@ from agentrewind.core.codec import Json
 from agentrewind.core.environment import Environment
 from agentrewind.environments.alfworld.game import AlfWorld
 from agentrewind.environments.minesweeper.game import MineSweeper
+from agentrewind.environments.scienceworld.game import ScienceWorld
 from agentrewind.environments.sokoban.game import TURN, Sokoban
 from agentrewind.environments.sokoban.room import MOVES
-from agentrewind.learn.contexts import BuildsAnew, Conversation, RestoresThePrefix, Wording
+from agentrewind.learn.contexts import (
+    BuildsAnew,
+    Conversation,
+    RestoresThePrefix,
+    RestoresThePrefixAndTells,
+    Wording,
+)
 from agentrewind.learn.methods import RETROSPECTIVE, Method
 from agentrewind.learn.prompts.alfworld import AlfWorldWords
 from agentrewind.learn.prompts.minesweeper import saying
+from agentrewind.learn.prompts.scienceworld import ScienceWorldWords
 from agentrewind.learn.prompts.shared import Words
 from agentrewind.learn.prompts.sokoban import SAYING
 from agentrewind.learn.rules import Rules
@@ -62,10 +70,21 @@ def alfworld(task: str, game: AlfWorld, rules: Rules, style: Style = "full", met
     return World(task, game, words, _command, str, str, BuildsAnew, fenced=True, offers=game.admissible)
 
 
+def scienceworld(
+    task: str, game: ScienceWorld, rules: Rules, style: Style = "full", method: Method = RETROSPECTIVE
+) -> World:
+    words = ScienceWorldWords(game.description, game.templates, rules, style, method.answer)
+    return World(task, game, words, _line, str, str, RestoresThePrefixAndTells, offers=game.offers)
+
+
+def _line(text: str) -> str | None:
+    """One line as it is: the simulator knows which commands there are."""
+    return " ".join(text.strip("`'\"> .\n").split()) or None
+
+
 def _command(text: str) -> str | None:
     """One line, its spaces and letters as the games have them; which commands there are the game knows."""
-    command = " ".join(text.lower().strip("`'\"> .\n").split())
-    return command or None
+    return _line(text.lower())
 
 
 def _cell(text: str) -> tuple[int, int] | None:

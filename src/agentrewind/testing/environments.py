@@ -1,6 +1,7 @@
 """The contract of an environment, to be run on any: subclass `EnvironmentContract` and name its factory.
 
-A subclass may be given more sequences or longer ones: `sequences` and `length`.
+A subclass may be given more sequences or longer ones: `sequences` and `length`; where a step is slow, `tried` says how
+many of the legal actions of a state are looked at.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ class EnvironmentContract:
 
     sequences: ClassVar[int] = 20
     length: ClassVar[int] = 12
+    tried: ClassVar[int | None] = None
 
     def environment(self, number: int) -> Any_:
         """A new environment on instance `number`, each time the same."""
@@ -90,7 +92,9 @@ class EnvironmentContract:
         for number in range(self.sequences):
             environment, _ = self.walked(number)
             checkpoint, before = environment.checkpoint(), environment.fingerprint()
-            for action in environment.actions():
+            legal = list(environment.actions())
+            count = len(legal) if self.tried is None else min(self.tried, len(legal))
+            for action in random.Random(number).sample(legal, count):
                 moved = environment.step(action).moved
                 assert moved
                 assert environment.fingerprint() != before

@@ -179,3 +179,18 @@ def test_an_engine_that_works_is_named(monkeypatch):
     monkeypatch.setattr(probe, "engine", lambda name: Found(works=True, what=f"{name} 1"))
     found = {item.name: item for item in sandboxes.findings()}
     assert found["docker"].state == "works"
+
+
+def test_java_is_looked_for_and_a_java_that_does_not_start_is_no_java(tmp_path, monkeypatch):
+    for text, state, what in (
+        ("echo 'openjdk version \"17\"' >&2", "works", "openjdk version"),
+        ("exit 1", "less", "doesn't start"),
+    ):
+        java = tmp_path / "jre" / "java"
+        java.parent.mkdir(exist_ok=True)
+        java.write_text(f"#!/bin/sh\n{text}\n")
+        java.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{java.parent}:/usr/bin:/bin")
+        found = by_name(doctor("--json").stdout)["java"]
+        assert (found["state"], what in found["what"]) == (state, True)
+        assert (found["remedy"] == "") == (state == "works")

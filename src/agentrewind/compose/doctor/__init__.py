@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentrewind.compose.doctor import agents, hooks, sandbox, storage
+from agentrewind.compose.doctor import agents, hooks, sandbox, storage, worlds
 from agentrewind.compose.doctor.finding import Finding
 from agentrewind.compose.home import Home
 
@@ -17,4 +17,5 @@ def examined(home: Home, workspace: Path, environ: Mapping[str, str]) -> list[Fi
 
     Makes nothing but the home, and reaches no network.
     """
-    return [*sandbox.findings(), *storage.findings(home, workspace), *agents.findings(), *hooks.findings(environ)]
+    machine = [*sandbox.findings(), *storage.findings(home, workspace)]
+    return [*machine, *agents.findings(), *hooks.findings(environ), *worlds.findings()]
