@@ -60,6 +60,9 @@ proxy-kills: $(VENV)/dev ## The proxy of a run with rewinds killed at random ins
 tasks: $(VENV)/dev ## Every gate and screen of every benchmark task
 	$(BIN)/agentrewind tasks check --all
 
+worlds: $(VENV)/dev ## 10,000 random checkpoints, steps and restores of each native world beside a model (ALFWORLD_DATA: real games)
+	AGENTREWIND_SEQUENCES=$${AGENTREWIND_SEQUENCES:-10000} $(BIN)/python -m pytest -s -n 0 tests/property/test_worlds_machine.py
+
 alfworld: $(VENV)/dev ## The native reader of ALFWorld's games beside the official engine (ALFWORLD_DATA, ALFWORLD_ENGINE)
 	$(BIN)/python benchmarks/native_alfworld.py
 
@@ -99,6 +102,9 @@ test-oldest: ## The lanes again, with the oldest versions that are supported (.c
 
 test-scienceworld: ## The lane with the real ScienceWorld (needs Java; downloads 10 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh scienceworld tests/lanes/scienceworld
+
+test-worlds: ## The lane of what is around the worlds: Gymnasium, plots, Ray (downloads 150 MB once)
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh gym,bench,ray $(LATE) tests/lanes/worlds tests/unit/learn/test_evaluation.py
 
 scienceworld: $(VENV)/dev ## Gold sequences of ScienceWorld, played and played again (AGENTREWIND_SCIENCEWORLD: a Python that has it)
 	$${AGENTREWIND_SCIENCEWORLD:-$(BIN)/python} benchmarks/scienceworld_gold.py

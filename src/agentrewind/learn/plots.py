@@ -135,7 +135,8 @@ def _panels(count: int, wider: float = 1.0) -> tuple[Figure, list[Axes]]:
     rows = -(-count // IN_A_ROW)
     size = (WIDE * min(count, IN_A_ROW) * wider + LEGEND, HIGH * rows)
     figure = Figure(figsize=size, layout="constrained", dpi=120)
-    panels = list(figure.subplots(rows, min(count, IN_A_ROW), squeeze=False).flat)
+    grid = figure.subplots(rows, min(count, IN_A_ROW), squeeze=False)
+    panels: list[Axes] = [axes for row in grid for axes in row]
     for axes in panels[count:]:
         figure.delaxes(axes)
     return figure, panels[:count]
