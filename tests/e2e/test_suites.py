@@ -6,20 +6,24 @@ import importlib
 import os
 import re
 import shutil
+import sqlite3
 import stat
 import sys
 import tomllib
 import types
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from agentrewind.bench.sim.policy import policy_of
 from agentrewind.bench.sim.proof import proven
 from agentrewind.compose.judging import rooms
 from agentrewind.tasks.evaluator import Evaluator
 from agentrewind.tasks.fingerprint import fingerprint, walk
 from agentrewind.tasks.gates import GATES
-from agentrewind.tasks.inspection import grounds, inspected
+from agentrewind.tasks.inspection import Grounds, grounds, inspected
 from agentrewind.tasks.screens import SCREENS
 from agentrewind.tasks.shipped import suite, suites
 from agentrewind.tasks.task import Task
@@ -119,3 +123,54 @@ def test_the_settings_are_those_of_harbor(task, monkeypatch):
     read = config.TaskConfig.model_validate(tomllib.loads((task.path / "task.toml").read_text()))
     assert (read.schema_version, read.environment.network_mode.value) == ("1.4", "no-network")
     assert read.environment.workdir == task.workdir
+
+
+# --- damages ----------------------------------------------------------------------------------------------------------
+
+
+def damaged(at: Grounds) -> Iterator[Path]:
+    """The solved workspace with one small damage each: a file gone, or longer; a row gone from a database."""
+    for path in walk(at.solved):
+        if not path.is_file() or ".git" in path.parts:
+            continue
+        for damage in (lengthened, Path.unlink, *([with_a_row_less] if path.suffix == ".db" else [])):
+            spoilt = Path(shutil.copytree(at.solved, at.place / "spoilt", symlinks=True))
+            damage(spoilt / path.relative_to(at.solved))
+            yield spoilt
+            shutil.rmtree(spoilt)
+
+
+def lengthened(path: Path) -> None:
+    path.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    path.write_bytes(path.read_bytes() + b"\nmore\n")
+
+
+def with_a_row_less(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for table in tables:
+            database.execute(f"DELETE FROM {table} WHERE rowid = (SELECT max(rowid) FROM {table})")
+        database.commit()
+
+
+@pytest.mark.slow
+@by_name
+@pytest.mark.timeout(1800)
+def test_for_every_criterion_there_is_a_damage_that_it_is_the_first_to_show(task):
+    """A step left out, an error of the policy, the violation, or a damage to a file."""
+    if task.skipped:
+        pytest.skip(task.skipped)
+    shown = {error.breaks for step in policy_of(task).steps for error in step.errors} | {task.fails_at.id}
+    with grounds(task, rooms()) as at:
+
+        def first(workspace: Path) -> str:
+            verdict = at.verdicts(workspace).first_unsatisfied
+            return "" if verdict is None else verdict.criterion.id
+
+        shown |= {first(at.without([step.name])) for step in task.steps}
+        wanted = {criterion.id for criterion in task.checklist}
+        for workspace in damaged(at):
+            if wanted <= shown:
+                break
+            shown.add(first(workspace))
+    assert wanted - shown == set()
