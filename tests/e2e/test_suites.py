@@ -129,11 +129,16 @@ def test_the_settings_are_those_of_harbor(task, monkeypatch):
 
 
 def damaged(at: Grounds) -> Iterator[Path]:
-    """The solved workspace with one small damage each: a file gone, or longer; a row gone from a database."""
+    """The solved workspace with one damage each: a file longer, otherwise, or gone; a database with a row less."""
     for path in walk(at.solved):
         if not path.is_file() or ".git" in path.parts:
             continue
-        for damage in (lengthened, Path.unlink, *([with_a_row_less] if path.suffix == ".db" else [])):
+        for damage in (
+            lengthened,
+            with_another_digit,
+            Path.unlink,
+            *([with_a_row_less] if path.suffix == ".db" else []),
+        ):
             spoilt = Path(shutil.copytree(at.solved, at.place / "spoilt", symlinks=True))
             damage(spoilt / path.relative_to(at.solved))
             yield spoilt
@@ -143,6 +148,15 @@ def damaged(at: Grounds) -> Iterator[Path]:
 def lengthened(path: Path) -> None:
     path.chmod(stat.S_IRUSR | stat.S_IWUSR)
     path.write_bytes(path.read_bytes() + b"\nmore\n")
+
+
+def with_another_digit(path: Path) -> None:
+    """The last of the first line that has any."""
+    path.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    data = re.sub(
+        rb"(\d)(?=\D*(?:\n|\Z))", lambda found: b"%d" % ((int(found[1]) + 1) % 10), path.read_bytes(), count=1
+    )
+    path.write_bytes(data)
 
 
 def with_a_row_less(path: Path) -> None:

@@ -154,5 +154,7 @@ class Repository:
     def _object(self, kind: bytes, data: bytes) -> str:
         whole = b"%s %d\0%s" % (kind, len(data), data)
         key = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
-        self.site.file(f"{self.path}/objects/{key[:2]}/{key[2:]}", zlib.compress(whole, 6), mode=0o444)
+        name = f"{self.path}/objects/{key[:2]}/{key[2:]}"
+        if not (self.site.root / name).exists():  # and may not be written then, as git has it
+            self.site.file(name, zlib.compress(whole, 6), mode=0o444)
         return key
