@@ -10,4 +10,5 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 AGENTREWIND_HOME=$work/home "$work/env/bin/agentrewind" demo --workspace "$work/shelf" >"$work/out" || { cat "$work/out"; exit 1; }
 AGENTREWIND_HOME=$work/home "$work/env/bin/agentrewind" log last >/dev/null
-echo "wheel: installed alone, the demo succeeds and its log reads"
+"$work/env/bin/agentrewind" tasks check wal-handoff --only reference --only violation
+echo "wheel: installed alone, the demo succeeds, its log reads, and a benchmark task is sound"

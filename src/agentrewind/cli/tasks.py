@@ -96,7 +96,10 @@ def show(ref: str, criteria: bool, as_object: bool) -> None:
 @_ONE
 @_INTO
 def build(ref: str, target: Path) -> None:
-    """Build the first state of a task in a directory that is empty or doesn't exist."""
+    """Build the first state of a task.
+
+    DIR is empty or doesn't exist.
+    """
     task = find(ref)
     build_task(task, target)
     sentence(f"{task.id} is in {target}. `agentrewind tasks show {ref}` says what is to be done there.", out())
@@ -107,7 +110,10 @@ def build(ref: str, target: Path) -> None:
 @click.argument("workspace", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @json_option
 def judge(ref: str, workspace: Path, as_object: bool) -> int:
-    """Judge a workspace, which stays as it is: every criterion, and what an agent would be told."""
+    """Judge a workspace, which stays as it is.
+
+    Shows every criterion, and the feedback that an agent would get; exit code 0 where the work succeeded.
+    """
     task = find(ref)
     verdicts = Evaluator(task, rooms()).evaluate(workspace)
     if as_object:
@@ -135,7 +141,10 @@ def judge(ref: str, workspace: Path, as_object: bool) -> int:
 @command.command(epilog="Example: agentrewind tasks new my-task")
 @_INTO
 def new(target: Path) -> None:
-    """Begin a task: a small one that passes every gate, to be changed piece by piece."""
+    """Begin a task of your own.
+
+    It is a small one that passes every gate, to be changed piece by piece.
+    """
     exporting.new(target)
     sentence(f"A task is in {target}. `agentrewind tasks check {target}` says what doesn't hold after a change.", out())
 
@@ -144,7 +153,10 @@ def new(target: Path) -> None:
 @_ONE
 @_INTO
 def export(ref: str, target: Path) -> None:
-    """Write a task out as a Harbor task that needs nothing of agentrewind."""
+    """Write a task out for Harbor.
+
+    What is in DIR then needs nothing of agentrewind.
+    """
     task = find(ref)
     exporting.export(task, target)
     sentence(f"{task.id} is in {target}, for Harbor and runners like it.", out())
@@ -159,10 +171,11 @@ def export(ref: str, target: Path) -> None:
 )
 @json_option
 def check(refs: tuple[str, ...], everything: bool, only: tuple[str, ...], jobs: int, as_object: bool) -> int:
-    """Run the gates and screens that a task has to pass to be admitted; exit code 0 where all do.
+    """Run the gates and screens of tasks.
 
-    Each one builds the task anew and shows one property by running it: the reference reaches everything, the violation
-    fails where it says, what the trap destroys is nowhere afterwards, and so on.
+    They have to be passed for a task to be admitted; exit code 0 where all are. Each one builds the task anew and shows
+    one property by running it: the reference reaches everything, the violation fails where it says, what the trap
+    destroys is nowhere afterwards, and so on.
     """
     if bool(refs) == everything:
         raise UsageError("Name the tasks to check, or say --all.")

@@ -19,7 +19,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from agentrewind.core.errors import BadTask
-from agentrewind.tasks.rooms import Rooms, python
+from agentrewind.tasks.rooms import Rooms, copy_of, python
 from agentrewind.tasks.task import WORKDIR, Checklist, Criterion, Task
 from agentrewind.tasks.verdicts import Outcome, Verdict, Verdicts
 
@@ -144,7 +144,7 @@ def evaluate_harbor(task: Task, workspace: Path, rooms: Rooms) -> Verdicts:
     library = str(Path(str(importlib.util.find_spec("pytest").origin)).parent.parent)  # type: ignore[union-attr]
     with tempfile.TemporaryDirectory(prefix="agentrewind-judged-", ignore_cleanup_errors=True) as place:
         copy = Path(place) / "app"
-        shutil.copytree(workspace, copy, symlinks=True)
+        copy_of(workspace, copy)
         tests = (task.path / "tests").resolve()
         with rooms(copy, at=task.workdir, readable=(tests, Path(library))) as room:
             words = [python(), "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", "--rootdir", str(tests)]

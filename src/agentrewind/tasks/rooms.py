@@ -52,8 +52,14 @@ def unconfined(workspace: Path, *, at: str, read_only: bool = False, readable: S
         return
     with tempfile.TemporaryDirectory(prefix="agentrewind-judged-") as place:
         copy = Path(place) / "app"
-        shutil.copytree(workspace, copy, symlinks=True)
+        copy_of(workspace, copy)
         yield Room(UNCONFINED, copy, str(copy))
+
+
+def copy_of(workspace: Path, target: Path) -> None:
+    """Copy all that can be copied: a pipe, or what may not be read, is left out."""
+    with contextlib.suppress(shutil.Error):  # raised at the end, when the rest is there
+        shutil.copytree(workspace, target, symlinks=True)
 
 
 def environ() -> dict[str, str]:

@@ -16,7 +16,7 @@ SUITES = Path(__file__).parent / "suites"
 
 def suites() -> tuple[str, ...]:
     """The names of the suites."""
-    return tuple(sorted(path.name for path in SUITES.iterdir() if path.is_dir() and path.name != "__pycache__"))
+    return tuple(sorted({path.parent.parent.name for path in SUITES.glob("*/*/task.toml")}))
 
 
 def suite(name: str) -> tuple[Task, ...]:

@@ -75,6 +75,16 @@ def test_judging_changes_nothing_whatever_a_check_or_the_work_does(where, mine):
     assert fingerprint(mine) == before
 
 
+@pytest.mark.parametrize("where", [rooms(), unconfined], ids=["here", "without a sandbox"])
+def test_what_can_be_neither_read_nor_copied_elsewhere_in_the_workspace_does_not_matter(where, mine):
+    os.mkfifo(mine / "tools/queue")
+    os.mkfifo(mine / "queue")
+    (mine / "nowhere").symlink_to("no/such")
+    (mine / "closed").mkdir(mode=0)
+    assert Evaluator(good(), where).evaluate(mine).succeeded
+    (mine / "closed").rmdir()
+
+
 def test_twenty_evaluations_say_the_same(mine):
     (mine / "tools/total.py").write_text("raise SystemExit('broken in ' + __file__)")
     evaluator = Evaluator(good(), rooms())

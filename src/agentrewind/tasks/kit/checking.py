@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -158,7 +158,7 @@ class App:
             try:
                 for path in paths or (".",):
                     _copy(self.root / path, target / path)
-            except (OSError, shutil.Error) as error:
+            except OSError as error:
                 raise Unsatisfied(f"the workspace can't be copied: {str(error)[:300]}") from error
             try:
                 yield App(str(target), self._expected_file)
@@ -181,7 +181,8 @@ class App:
 
 def _copy(source: Path, target: Path) -> None:
     if source.is_dir():
-        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+        with suppress(shutil.Error):  # raised at the end: all is there but what nobody can copy, a pipe for example
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
     else:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source, target)
