@@ -11,6 +11,7 @@ import stat
 import sys
 import tomllib
 import types
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -106,6 +107,13 @@ def test_whatever_an_agent_leaves_is_judged_without_an_error_of_the_evaluator(ta
 def test_the_documentation_lists_the_suite_as_it_is():
     rows = re.findall(r"^\| `([a-z0-9-]+)` \| (\d+) \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
     assert rows == [(task.name, str(len(task.checklist))) for task in suite("core")]
+
+
+def test_the_documentation_counts_the_criteria_as_they_are():
+    counted = Counter(criterion.category for task in suite("core") for criterion in task.checklist)
+    said = " ".join(DOCS.read_text(encoding="utf-8").split())
+    kinds = ", ".join(f"{category} {count}" for category, count in counted.most_common())
+    assert f"{counted.total()} criteria in all, {counted.total() / len(suite('core')):g} a task: {kinds}." in said
 
 
 @by_name
