@@ -106,7 +106,7 @@ def test_equal_states_in_different_places_get_equal_verdicts(mine, tmp_path):
         ("raise KeyError('a mistake in the check')", "KeyError"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "killed by signal 9"),
         ("import os; os._exit(3)", "said nothing"),
-        ("import time; time.sleep(60)", "longer than 2 s"),
+        ("import time; time.sleep(600)", "longer than 10 s"),
         ("raise SystemExit(0)", "SystemExit"),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_check_that_crashes_or_hangs_is_an_evaluator_error_and_no_failure(brok
         '    same(app.json("BASELINE.json")',
         f'    {broken}\n    same(app.json("BASELINE.json")',
     )
-    changed(task / "task.toml", "requires = []", "requires = []\ncheck_timeout_s = 2.0")
+    changed(task / "task.toml", "requires = []", "requires = []\ncheck_timeout_s = 10.0")
     found = verdicts(load(task), mine)
     assert outcomes(found) == {**dict.fromkeys(["P1", "P3", "P4", "P5", "P6"], HOLDS), "P2": "error"}
     assert [error.criterion.id for error in found.errors] == ["P2"]
