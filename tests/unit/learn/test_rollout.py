@@ -11,8 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrewind.core.errors import UsageError
+from agentrewind.environments.alfworld.files import game
+from agentrewind.environments.alfworld.game import AlfWorld
 from agentrewind.environments.minesweeper import instances as boards
 from agentrewind.environments.minesweeper.game import MineSweeper
+from agentrewind.environments.scienceworld.game import ScienceWorld
+from agentrewind.environments.scienceworld.simulator import Task
 from agentrewind.environments.sokoban import instances as rooms
 from agentrewind.environments.sokoban.game import Sokoban
 from agentrewind.journal import JournalWriter, read_run
@@ -25,7 +29,9 @@ from agentrewind.learn.solvers.minesweeper import Safest
 from agentrewind.learn.solvers.policies import noisy, perfect, random_moves
 from agentrewind.learn.solvers.sokoban import Shortest
 from agentrewind.learn.trial import Output, Trial
-from agentrewind.learn.worlds import World, minesweeper, sokoban
+from agentrewind.learn.worlds import World, alfworld, minesweeper, scienceworld, sokoban
+from tests.households import household
+from tests.laboratory import Bench, Laboratory
 
 BOARDS = list(itertools.islice(boards.instances(5, 5), 12))
 ROOMS = list(itertools.islice(rooms.instances(6, 2), 12))
@@ -130,6 +136,34 @@ def check(found: Trial, limits: Rules) -> None:
 def test_no_policy_breaks_the_budgets_or_loses_a_call(name: str, number: int) -> None:
     for limits in (protocol("P@1"), protocol("T@1"), protocol("T@3"), Rules(calls=7, restores_allowance=False)):
         check(play(trial(world_of(number, limits), limits), POLICIES[name]), limits)
+
+
+def household_world(rules: Rules) -> World:
+    parts = household("both cups belong on the shelf")
+    read = game(*(parts[name] for name in ("pddl_domain", "grammar", "pddl_problem", "walkthrough")))
+    return alfworld("home", AlfWorld(read), rules, "compact")
+
+
+def laboratory_world(rules: Rules) -> World:
+    return scienceworld("boil/0", ScienceWorld(Task("boil", 0), Bench(Laboratory())), rules, "compact")
+
+
+@pytest.mark.parametrize("name", [*POLICIES, "in turn"])
+@pytest.mark.parametrize("make", [household_world, laboratory_world])
+def test_neither_in_the_worlds_of_text_and_their_archives_replay(name: str, make: Any, tmp_path: Any) -> None:
+    policy = POLICIES.get(name, by_number(1))
+    for number, limits in enumerate((protocol("P@1"), protocol("T@3"), Rules(calls=9, restores_allowance=False))):
+        world = make(limits)
+        found = play(trial(world, limits), policy)
+        check(found, limits)
+        last, state = world.environment.observe(), world.environment.checkpoint()
+        with JournalWriter.create(tmp_path / str(number), started(f"trial-{number}", found, "x")) as log:
+            record(found, world, log)
+        again = make(limits).environment
+        assert replayed(read_run(tmp_path / str(number)), again) == found.final
+        assert (again.observe(), again.fingerprint()) == (last, found.final)
+        world.environment.restore(state)
+        assert world.environment.observe() == last
 
 
 @settings(max_examples=120, deadline=None)
