@@ -14,13 +14,13 @@ from agentrewind.core.records import MAIN_THREAD, FilesRestored, Warned
 from agentrewind.core.wire import Send, WireReply
 from agentrewind.dialects.base import Dialect
 from agentrewind.engine.checkpointer import ms
-from agentrewind.engine.offline import ResumePoint
+from agentrewind.engine.offline import ResumePoint, standing_notes
 from agentrewind.engine.session import Session
 from agentrewind.engine.threads import common_prefix
 
 ANEW = (
-    "The program began its conversation anew: the files are those of {at}, and the model doesn't see what was said"
-    " before (context: degraded)."
+    "The program began its conversation anew: the files are those of {at}, and of what was said before the model sees"
+    " the notes alone, where there are any (context: degraded)."
 )
 AHEAD = (
     "The program goes on with the results of what it did after {at} and before it was cut off: the files are again"
@@ -72,9 +72,18 @@ class ProgramSession(Session):
             if not before.open_end and any(map(dialect.tool_results, sent[_length_at(point, before) :])):
                 self._put_files_right(point)
         elif not _knows_answers(before.raw, kept, dialect):
-            self._log.append(Warned(ANEW.format(at=point.at)))
+            self._begins_anew(dialect, sent)
+            if common_prefix(before.raw[: _length_at(point, before)], kept, dialect) < _length_at(point, before):
+                self._log.append(Warned(ANEW.format(at=point.at)))
         elif before.edits is None or before.edits:
             self._log.append(Warned(REWRITTEN))
+
+    def _begins_anew(self, dialect: Dialect, sent: list[Message]) -> None:
+        """The notes of the run's rewinds cross over all the same, to the end of what the program sends first."""
+        notes, text = standing_notes(self.tree)
+        if notes:
+            thread = self._threads.named(self.tree.main or MAIN_THREAD, sent)
+            thread.insert([dialect.memory(text, self._memory_role)], notes[-1].branch, tuple(n.branch for n in notes))
 
     def _goes_on(self, sent: list[Message], before: Continued) -> None:
         """The program sends all that it had sent, and possibly more: what was in force is so again."""

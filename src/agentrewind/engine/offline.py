@@ -316,12 +316,23 @@ def _memory(tree: RunTree, target: RecordUid, note: str | None, by: str = "agent
     """
     held = tree.held(target)
     if note is None:
-        stand, number = [item for item in tree.notes if item.branch in tree.held_on(tree.branch)], tree.rewinds
+        stand, number = _standing(tree), tree.rewinds
     else:
         notes = [*tree.notes, Note(tree.next_branch(), target, note, by)]
         stand, number = standing(policy_named(_policy(tree)), notes, held), tree.rewinds + 1
     missing = [item for item in stand if item.branch not in held]
     return injection(entries(missing, tree.merges), rewinds=number, left=None)
+
+
+def _standing(tree: RunTree) -> list[Note]:
+    held = tree.held_on(tree.branch)
+    return [note for note in tree.notes if note.branch in held]
+
+
+def standing_notes(tree: RunTree) -> tuple[list[Note], str]:
+    """The notes that hold on the current path, oldest first, and the text that brings all of them into a context."""
+    notes = _standing(tree)
+    return notes, injection(entries(notes, tree.merges), rewinds=tree.rewinds, left=None)
 
 
 def resume(log: Log, world: World, memory: Callable[[str], Message] = system_message) -> tuple[ResumePoint, list[str]]:

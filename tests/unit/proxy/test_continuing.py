@@ -168,6 +168,34 @@ def test_a_program_that_begins_anew_is_told_of():
     assert "anew" in place.log.tree.warnings[-1]
 
 
+def test_a_program_that_begins_anew_is_told_what_a_person_noted():
+    place = Place()
+    for _ in range(3):
+        place.step("write", 0)
+    anew = place.harness.messages[:2]
+    rewind(place.log, place.world, place.log.tree.checkpoints()[1].uid, "Do something else.")
+    again = place.again()
+    sent = place.sent_by(again, anew)
+    assert sent[:2] == anew
+    assert "Do something else." in sent[2]["content"]
+    assert "anew" in place.log.tree.warnings[-1]
+    longer = [*anew, {"role": "assistant", "content": "at last"}, {"role": "user", "content": "go on"}]
+    assert place.sent_by(again, longer) == [*sent, *longer[2:]], "the note keeps its place"
+
+
+def test_begun_anew_at_the_first_call_it_is_where_the_rewind_led():
+    place = Place()
+    for _ in range(3):
+        place.step("write", 0)
+    anew = place.harness.messages[:2]
+    rewind(place.log, place.world, place.log.tree.checkpoints()[0].uid, "Do something else.")
+    sent = place.sent_by(place.again(), anew)
+    assert len(sent) == 3
+    assert "Do something else." in sent[2]["content"]
+    assert place.log.tree.warnings == []
+    assert [note.text for note in place.log.tree.notes] == ["Do something else."]
+
+
 def test_a_title_writer_that_asks_first_takes_nothing_away():
     place = Place()
     for kind in ("write", "write", "write", "back"):
