@@ -45,6 +45,7 @@ _GROWING = _TEXT | {"text", "summary", "data", "transcript"}
 """The same inside structured parts (`reasoning_details`, `audio`)."""
 _OF_ANSWERS_ONLY = frozenset({"annotations"})
 """Fields of an answered message that a request may not carry."""
+_TEXT_OR_NONE = (str, NoneType)
 _CALLS_ENDED = frozenset({"tool_calls", "function_call"})
 
 
@@ -160,12 +161,13 @@ class OpenAIChat:
 
 def _is_regular(message: Message) -> bool:
     """Whether the fields that pair messages have the types that they must have."""
-    calls = message.get("tool_calls") or ()
-    return (
-        isinstance(message.get("role"), str)
-        and isinstance(message.get("tool_call_id"), str | NoneType)
-        and isinstance(calls, list | tuple)
-        and all(isinstance(_inner(call), dict) and isinstance(call.get("id"), str | NoneType) for call in calls)
+    if not isinstance(message.get("role"), str) or not isinstance(message.get("tool_call_id"), _TEXT_OR_NONE):
+        return False
+    calls = message.get("tool_calls")
+    if not calls:
+        return True
+    return isinstance(calls, (list, tuple)) and all(
+        isinstance(_inner(call), dict) and isinstance(call.get("id"), _TEXT_OR_NONE) for call in calls
     )
 
 
