@@ -18,9 +18,11 @@ from pathlib import Path
 
 import pytest
 
+import agentrewind
 from agentrewind.bench.sim.policy import policy_of
-from agentrewind.bench.sim.proof import proven
+from agentrewind.bench.sim.proof import IRREVERSIBLE, proven
 from agentrewind.compose.judging import rooms
+from agentrewind.tasks.building import build
 from agentrewind.tasks.evaluator import Evaluator
 from agentrewind.tasks.fingerprint import fingerprint, walk
 from agentrewind.tasks.gates import GATES
@@ -131,6 +133,39 @@ def test_the_settings_are_those_of_harbor(task, monkeypatch):
     read = config.TaskConfig.model_validate(tomllib.loads((task.path / "task.toml").read_text()))
     assert (read.schema_version, read.environment.network_mode.value) == ("1.4", "no-network")
     assert read.environment.workdir == task.workdir
+
+
+@pytest.mark.slow
+@by_name
+@pytest.mark.timeout(900)
+def test_going_back_to_just_before_the_trap_and_on_from_there_succeeds(task, tmp_path, monkeypatch):
+    """With a snapshot of ours, for each error that can't be undone: the loss is final without it."""
+    if task.skipped:
+        pytest.skip(task.skipped)
+    monkeypatch.setenv("AGENTREWIND_HOME", str(tmp_path / "home"))
+    policy = policy_of(task)
+    traps = [
+        (number, error.id)
+        for number, step in enumerate(policy.steps)
+        for error in step.errors
+        if error.kind in IRREVERSIBLE
+    ]
+    for number, error in traps:
+        app = tmp_path / error / "app"
+        build(task, app)
+        evaluator = Evaluator(task, rooms())
+        with rooms()(app, at=task.workdir) as room, agentrewind.Workspace(app) as workspace:
+            for before in range(number):
+                room.run(policy.text(before, ""), 300)
+            snapshot = workspace.snapshot("before the trap")
+            room.run(policy.text(number, error), 300)
+            for after in range(number, len(policy.steps)):
+                room.run(policy.text(after, ""), 300)
+            assert not evaluator.evaluate(app).succeeded
+            workspace.restore(snapshot.id)
+            for again in range(number, len(policy.steps)):
+                room.run(policy.text(again, ""), 300)
+            assert evaluator.evaluate(app).succeeded
 
 
 # --- damages ----------------------------------------------------------------------------------------------------------
