@@ -89,13 +89,13 @@ test-qwen: ## The lane with the real Qwen-Agent (downloads 120 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh qwen $(LATE) tests/lanes/qwen "tests/docs/test_examples.py::test_the_examples_of_a_page_work[qwen-agent.md]"
 
 test-langchain: ## The lane with the real LangChain and LangGraph (downloads 80 MB once)
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh langchain tests/lanes/langchain
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh langchain tests/lanes/langchain "tests/docs/test_examples.py::test_the_examples_of_a_page_work[langchain.md]"
 
 test-openai-agents: ## The lane with the real OpenAI Agents SDK (downloads 60 MB once)
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh openai-agents tests/lanes/openai_agents
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh openai-agents tests/lanes/openai_agents "tests/docs/test_examples.py::test_the_examples_of_a_page_work[openai-agents.md]"
 
 test-pydantic-ai: ## The lane with the real PydanticAI (downloads 50 MB once)
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh pydantic-ai tests/lanes/pydantic_ai
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh pydantic-ai tests/lanes/pydantic_ai "tests/docs/test_examples.py::test_the_examples_of_a_page_work[pydantic-ai.md]"
 
 test-oldest: ## The lanes again, with the oldest versions that are supported (.ci/oldest.txt)
 	OLDEST=1 $(MAKE) test-mini test-mcp test-smolagents test-qwen test-langchain test-openai-agents test-pydantic-ai

@@ -106,6 +106,10 @@ class LiveRun:
         self._attached.callback(attach(agent, self))
         return agent
 
+    def called_from(self, name: Callable[[], str]) -> None:
+        """Have the records of model calls say how the harness names the state that it makes each from."""
+        self._session.origin = name
+
     def submit(self) -> Decision:
         """Have the work judged by the check: `GoOn` with the message for the agent, or `Stop`.
 

@@ -176,6 +176,8 @@ class NodeBegan:
     """llm: what this call told the model for the first time."""
     effects: tuple[Effect, ...] = ()
     """tool: what the call will do, decided before it runs."""
+    origin: str = ""
+    """llm: what the harness itself calls the state that it makes the call from, where it keeps such states."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,8 @@ class Session:
         """Who compares the world with what is known of it while the model thinks; set before the first call."""
         self.people: People | None = None
         """Who may ask for something while the agent runs; set before its first call."""
+        self.origin: Callable[[], str] = str
+        """How the harness names the state from which it makes the present call of a model; set before the first one."""
         self.broken: AgentRewindError | None = None
         """What made the run unrecordable (a full disk, a damaged store). Every later call raises it."""
 
@@ -441,6 +443,7 @@ class Session:
                 raw_length=len(thread.raw),
                 looked_ms=self._checkpointer.looked_ms,
                 hint=hint,
+                origin=str(self._redact(self.origin())),
             )
         )
         self._checkpointer.belongs_to(uid)

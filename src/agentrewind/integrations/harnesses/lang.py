@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from agentrewind.integrations.harnesses import frameworks
-from agentrewind.integrations.harnesses.contract import Job, Outcome, Recorder
+from agentrewind.integrations.harnesses.contract import Job, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,15 @@ class LangChainAgent:
         return lang_classes.run(job)
 
 
-def attach(agent: Any, recorder: Recorder) -> Callable[[], None]:
-    """Have the calls of all tools of a compiled graph recorded; what undoes that.
+def attach(agent: Any, recorder: Any) -> Callable[[], None]:
+    """Have the calls of all tools of a compiled graph recorded, and its checkpoints and ours name each other; what
+    undoes that.
 
     Raises: UsageError: it has none that can be.
     """
-    from agentrewind.integrations.harnesses import lang_classes
+    from agentrewind.integrations.harnesses import lang_checkpoints, lang_classes
 
-    return lang_classes.attach(agent, recorder)
+    undo = ExitStack()
+    undo.callback(lang_classes.attach(agent, recorder))
+    undo.callback(lang_checkpoints.attach(agent, recorder))
+    return undo.close
