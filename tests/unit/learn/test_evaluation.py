@@ -20,6 +20,7 @@ from agentrewind.environments.draws import Draws
 from agentrewind.learn.archives import Archives
 from agentrewind.learn.contexts import View
 from agentrewind.learn.evaluation import Plan, evaluate
+from agentrewind.learn.methods import METHODS
 from agentrewind.learn.plots import figures
 from agentrewind.learn.scores import Cell, Score, across, base_of, by_length, difficulty_of, gain, summaries
 from agentrewind.learn.solvers.minesweeper import Safest
@@ -167,6 +168,34 @@ def test_a_model_behind_an_endpoint_plays_and_sees_the_messages_alone(model: Any
     )
     assert {body["model"] for body in model.bodies} == {"any-name"}
     assert "mines" not in json.dumps([body["messages"][1:] for body in model.bodies])
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_every_method_plays_over_an_endpoint_within_its_budget(model: Any, method: str) -> None:
+    """The model reads the board, but its first move in every trial is one that it can't know to be safe."""
+
+    def hasty(body: Any) -> tuple[int, str]:
+        shown = body["messages"][-1]["content"]
+        if "<remark>" in shown or "You watch another player" in shown:
+            return 200, "<remark>look first</remark><target>C_0</target>"
+        if "Answers used: 0 " not in shown:
+            return reads_the_board(body)
+        rows = [line.split() for line in shown.splitlines() if re.fullmatch(r"[?.*1-8 ]+", line)]
+        closed = [(r, c) for r, row in enumerate(rows, 1) for c, cell in enumerate(row, 1) if cell == "?"]
+        return 200, f"<action>({closed[-1][0]},{closed[-1][1]})</action>"
+
+    model.answer = hasty
+    plan = Plan(
+        ("minesweeper:5:3",), methods=(method,), policies=("m",), protocols=("P@1", "T@3"), seeds=(0,), instances=4,
+        base_url=model.url,
+    )  # fmt: skip
+    scores = evaluate(plan)
+    assert all(item.calls <= 60 for item in scores)
+    assert len(model.bodies) == sum(item.calls for item in scores)
+    assert all(item.solved for item in scores if item.protocol == "T@3")
+    assert all(item.rewinds == 0 and item.attempts == 1 for item in scores if item.protocol == "P@1")
+    asked = {body["messages"][0]["content"] for body in model.bodies}
+    assert any(METHODS[method].answer in text for text in asked)
 
 
 def test_an_endpoint_that_refuses_is_an_error_that_names_it(model: Any) -> None:
