@@ -75,7 +75,7 @@ def run_one(spec: Spec, conditions: Conditions, directory: Path) -> Result:
     build(task, directory / WORKSPACE)
     with _provider(spec, task, conditions) as provider:
         failed = _played(spec, task, conditions, provider, directory)
-    result = _told(spec, Home(directory / "home"), provider.digest, failed)
+    result = _judged_at_the_end(_told(spec, Home(directory / "home"), provider.digest, failed), task, directory)
     if not conditions.keep_files:
         slimmed(directory)
     write(result, directory)
@@ -125,7 +125,7 @@ def carried_on(spec: Spec, conditions: Conditions, directory: Path, before: int)
         inner = by_name(settings.strategy, equal_failures=settings.equal_failures, rejections=settings.rejections)
         strategy, judge, environ = Recovery(inner, before), Evaluator(task, rooms()).judge, _environ()
         failed = _ended(lambda: resume(run, environ=environ, judge=judge, settings=settings, strategy=strategy), home)
-    return _told(spec, home, provider.digest, failed)
+    return _judged_at_the_end(_told(spec, home, provider.digest, failed), task, directory)
 
 
 def _played(spec: Spec, task: Task, conditions: Conditions, provider: _Provider, directory: Path) -> str:
@@ -193,6 +193,15 @@ def _told(spec: Spec, home: Home, digest: str, failed: str) -> Result:
     run_id = home.run_ids()[-1]
     result = result_of(spec, read_run(home.run_dir(run_id)).events, simulated=digest)
     return as_abnormal(result, failed) if failed else result
+
+
+def _judged_at_the_end(result: Result, task: Task, directory: Path) -> Result:
+    """With the final state judged, where the agent went on after its last submission or made none."""
+    submitted = result.submissions[-1].nodes if result.submissions else -1
+    if not result.counts or result.success or submitted == result.nodes:
+        return result
+    found = Evaluator(task, rooms()).evaluate(directory / WORKSPACE)
+    return replace(result, satisfied=found.satisfied, total=len(found.items))
 
 
 def slimmed(directory: Path) -> None:

@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,15 +26,17 @@ from agentrewind.bench.one import Conditions, run_one
 from agentrewind.bench.recovering import recover_one
 from agentrewind.bench.results import ABNORMAL, RESULT, Result, Spec, result_at, write
 from agentrewind.compose.harnesses import harness_by_name
-from agentrewind.core.errors import AgentRewindError, UsageError
-from agentrewind.integrations.zygote import die_with
-from agentrewind.journal.lease import Lease
+from agentrewind.core.errors import AgentRewindError, Busy, UsageError
+from agentrewind.journal.lease import Lease, is_held
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
+    from multiprocessing.process import BaseProcess
 
 OUTPUT = "output.txt"
 GRACE_S = 5.0
+LEFT_S = 60.0
+"""How long a process that a killed benchmark has left may take to notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,8 @@ def run_all(
 def _run_all(matrix: Matrix, place: Place, *, jobs: int, ray: str | None, limits: Limits, told: Told) -> Tally:
     place.settle(matrix)
     specs = matrix.specs()
+    for spec in specs:
+        _wait_for(place.run_dir(spec))
     waiting = [spec for spec in specs if not place.is_done(spec)]
     tally = Tally(len(specs), skipped=len(specs) - len(waiting))
     for spec in _cut_off(place, waiting):
@@ -126,6 +131,15 @@ def _run_all(matrix: Matrix, place: Place, *, jobs: int, ray: str | None, limits
         told(tally, result, reason)
     tally.stopped = tally.over(limits) if tally.left else ""
     return tally
+
+
+def _wait_for(directory: Path) -> None:
+    """Let a process end that a killed benchmark has left at work there. Raises: Busy: it doesn't."""
+    until = time.monotonic() + LEFT_S
+    while is_held(directory):
+        if time.monotonic() > until:
+            raise Busy(f"A process of another benchmark is at work in {directory}. Nothing was touched there.")
+        time.sleep(0.1)
 
 
 def _cut_off(place: Place, specs: Sequence[Spec]) -> Iterator[Spec]:
@@ -241,10 +255,11 @@ def made(spec: Spec, conditions: Conditions, directory: str) -> None:
     """Make one run; the whole life of a process, which ends with the one that started it. What it prints goes into a
     file beside its result.
     """
-    die_with(os.getppid())
+    threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     path = Path(directory)
     path.mkdir(parents=True, exist_ok=True)
+    lease = Lease.take(path)  # whoever makes this run again waits until we are gone
     output = os.open(path / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for number in (1, 2):
         os.dup2(output, number)
@@ -253,6 +268,15 @@ def made(spec: Spec, conditions: Conditions, directory: str) -> None:
         play(spec, conditions, path)
     except AgentRewindError as error:
         sys.exit(f"{type(error).__name__}: {error}")
+    finally:
+        lease.release()
+
+
+def _end_with(parent: BaseProcess | None) -> None:
+    """Be gone when the process is that makes the benchmark."""
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 # --- Ray --------------------------------------------------------------------------------------------------------------

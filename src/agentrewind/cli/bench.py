@@ -20,6 +20,7 @@ from agentrewind.bench.recovering import Pair, paired_test, pairs_in, recovered
 from agentrewind.bench.report.files import write_report
 from agentrewind.bench.results import Result, results_in
 from agentrewind.bench.runner import Limits, Tally, run_all, touch
+from agentrewind.bench.sim.profiles import DEFAULT
 from agentrewind.bench.table import Cell, rows_of
 from agentrewind.cli.columns import show_columns
 from agentrewind.cli.options import json_option
@@ -64,8 +65,10 @@ def command() -> None:
 @click.option("--base-url", envvar="OPENAI_BASE_URL", default=OPENAI, help="Where models are asked.")
 @click.option(
     "--simulated",
+    is_flag=False,
+    flag_value=DEFAULT,
     default="",
-    metavar="PROFILE",
+    metavar="[PROFILE]",
     help="Instead of models: a profile of the simulated one (`agentrewind sim --profiles` lists them), also with knobs"
     " of its own: `plain:attribution=0.3`.",
 )
@@ -209,7 +212,14 @@ def _facts(tally: Tally) -> Json:
 @click.option("--harness", "harnesses", default="builtin", show_default=True, callback=_listed)
 @click.option("--models", default="", callback=_listed, help="Models, as their endpoint calls them.")
 @click.option("--base-url", envvar="OPENAI_BASE_URL", default=OPENAI, help="Where models are asked.")
-@click.option("--simulated", default="", metavar="PROFILE", help="Instead of models: as of `bench run`.")
+@click.option(
+    "--simulated",
+    is_flag=False,
+    flag_value=DEFAULT,
+    default="",
+    metavar="[PROFILE]",
+    help="Instead of models: as of `bench run`.",
+)
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How often each.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="How many at a time.")
 @click.option("--sandbox", default="auto", show_default=True, help="As of `agentrewind run`.")

@@ -30,7 +30,7 @@ _STANDARD = 3
 def main(arguments: list[str]) -> None:
     """Serve until the supervisor is gone."""
     fd, parent, how = int(arguments[0]), int(arguments[1]), arguments[2]
-    die_with(parent)
+    _die_with(parent)
     supervisor = Line(socket.socket(fileno=fd))
     os.set_inheritable(fd, False)  # noqa: FBT003
     with contextlib.suppress(Gone):
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
             _serve(supervisor)
 
 
-def die_with(parent: int) -> None:
+def _die_with(parent: int) -> None:
     """Be killed when the parent dies, also if it already has."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -111,7 +111,7 @@ def _run(job: Json, control: Line, parent: int) -> NoReturn:
     """The process of the agent: as if it had just been started, with the environment and the directory of the run."""
     code = 1
     try:
-        die_with(parent)
+        _die_with(parent)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.environ.clear()
         os.environ.update(job["process_environ"])
