@@ -327,6 +327,9 @@ def _whole(kind: str, value: str, siblings: dict[str, Json]) -> bool:
     return True
 
 
+_LONG, _TOO_LONG, _REMEMBERED = 1_000, 250_000, 8
+
+
 class Redactor:
     """Callable on any JSON value; returns a copy with `[redacted KIND]` in the place of each secret.
 
@@ -339,6 +342,8 @@ class Redactor:
         values = {value for value in known if len(value) >= MIN_KNOWN and not _in_a_mark(value)}
         every = {form for value in values for form in disguises.forms(value) if not _in_a_mark(form)}
         self._known = sorted(every, key=lambda value: (-len(value), value))
+        self._clean: tuple[str, ...] = ()
+        """The long texts that were found clean last: the journal looks at what the session has looked at just now."""
         self._patterns = tuple(_Shape("custom", (), pattern) for pattern in patterns)
 
     def __call__(self, value: Json) -> Json:
@@ -352,8 +357,12 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """`text` without its secrets; itself where there are none."""
+        if len(text) >= _LONG and any(text is known for known in self._clean):
+            return text
         while (clean := self._once(text)) != text:
             text = clean
+        if _LONG <= len(text) <= _TOO_LONG:
+            self._clean = (*self._clean[1 - _REMEMBERED :], text)
         return text
 
     def _once(self, text: str) -> str:
