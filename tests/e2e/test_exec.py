@@ -114,7 +114,7 @@ def here(tmp_path: Path) -> Iterator[Place]:
     made.end()
 
 
-def until(what: Callable[[], object], seconds: float = 20.0) -> None:
+def until(what: Callable[[], object], seconds: float = 90.0) -> None:
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, "it didn't come to that"
@@ -353,7 +353,7 @@ def test_a_signal_to_us_reaches_the_program_once_and_its_exit_code_is_ours(here:
     running = here.start("exec", "--", sys.executable, "-c", code)
     until(flag.exists)
     running.send_signal(number)
-    _, told = running.communicate(timeout=20)
+    _, told = running.communicate(timeout=90)
     assert running.returncode == 41, told
     assert "exit code 41" in told
 
@@ -543,7 +543,7 @@ def test_a_workspace_in_use_is_refused(here: Place):
     until(flag.exists)
     second = here.exec("http://127.0.0.1:9/v1", "true")
     running.terminate()
-    running.communicate(timeout=20)
+    running.communicate(timeout=90)
     assert second.returncode == 1
     assert "in use" in one_sentence(second) or "uses" in one_sentence(second)
 
@@ -757,7 +757,7 @@ def test_the_proxy_alone_serves_programs_that_are_started_elsewhere(here: Place,
         )
         assert done.stdout == "In order.\n", done.stderr
         running.send_signal(number)
-        _, told = running.communicate(timeout=20)
+        _, told = running.communicate(timeout=90)
     assert running.returncode == 0
     assert "done: The proxy was stopped." in told
     assert "2 rewinds" in told
@@ -771,7 +771,7 @@ def test_the_proxy_speaks_json_to_programs(here: Place):
     url = ready["addresses"]["OPENAI_BASE_URL"]
     assert httpx.get(url.replace("/v1", "x/v1") + "/models").status_code == 403
     running.terminate()
-    out, _ = running.communicate(timeout=20)
+    out, _ = running.communicate(timeout=90)
     assert json.loads(out)["run"] == ready["run"]
 
 

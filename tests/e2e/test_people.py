@@ -221,14 +221,14 @@ def test_a_request_is_taken_back_by_ctrl_c_and_when_the_run_ends_first(here: Pla
             person = here.start(*command)
             until(lambda: asked(here))
             person.send_signal(signal.SIGINT)
-            _, complaints = person.communicate(timeout=20)
+            _, complaints = person.communicate(timeout=90)
             assert person.returncode == 130
             assert "taken back; nothing was touched" in complaints
             assert asked(here) == []
             person = here.start(*command)
             until(lambda: asked(here))
             agent.kill()
-            _, complaints = person.communicate(timeout=20)
+            _, complaints = person.communicate(timeout=90)
             assert person.returncode == 1
             assert "ended before its agent made another model call" in complaints
             assert asked(here) == []
