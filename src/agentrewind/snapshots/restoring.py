@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from agentrewind.snapshots.site import Site
 
 PASSES = 3
+PATIENCE = 20
+"""How often something that another process writes to meanwhile is saved again and tried anew: after the first pass each
+is about that alone.
+"""
 _VOLATILE = "volatile, and not saved"
 _LIVE_SAVED = named("snapshot.restore-live-saved")
 _APPLIED = named("snapshot.restore-applied")
@@ -158,7 +162,7 @@ class Restoring:
 
     def _passes(self) -> RestoreReport:
         conflicts: list[Gap] = []
-        for _ in range(PASSES):
+        for _ in range(PATIENCE):
             try:
                 difference, todo = self._save_and_plan(conflicts)
                 conflicts = self._carry_out(difference, todo) if todo.acts else []
@@ -171,7 +175,7 @@ class Restoring:
             self._site.distrust(gap.path for gap in conflicts)  # nobody may have told of what was written there
             what = LEFT if self._policy.keep else EQUAL
             self._drifted.update((gap.path, Gap(gap.path, f"{gap.why}: {what}")) for gap in conflicts)
-        why = f"{PASSES} times something else was there than was saved a moment before"
+        why = f"{PATIENCE} times something else was there than was saved a moment before"
         if self._touched or self._was_pending:
             raise self._interrupted(why, conflicts)
         clear_intent(self._store.directory)
