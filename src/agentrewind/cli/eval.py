@@ -79,8 +79,8 @@ def command(  # noqa: PLR0917
         environments, methods, policies, protocols, _seeds(seeds), instances,
         "compact" if style == "compact" else "full", split, base_url=base_url, alfworld=alfworld_data,
     )  # fmt: skip
-    if directory is not None and directory.exists() and any(directory.iterdir()):
-        raise UsageError(f"{directory} isn't empty. Nothing was played; give a new directory.")
+    if directory is not None and directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
+        raise UsageError(f"{directory} isn't empty, or is no directory. Nothing was played; give a new directory.")
     if archives and directory is None:
         raise UsageError("--archives needs --out: the runs are kept there. Nothing was played.")
     workers = ray_actors(address, jobs) if address else processes(jobs)

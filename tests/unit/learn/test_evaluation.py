@@ -216,6 +216,9 @@ def test_archives_are_runs_in_a_home_of_their_own_and_each_was_played_again(tmp_
     asked = (*words, "--instances", "4", "--seeds", "0", "--archives")
     refused = agentrewind(*asked)
     assert (refused.returncode, "--out" in refused.stderr) == (2, True)
+    (tmp_path / "file").touch()
+    refused = agentrewind(*asked, "--out", str(tmp_path / "file"))
+    assert (refused.returncode, "is no directory" in refused.stderr) == (2, True)
     assert agentrewind(*asked, "--jobs", "2", "--out", str(tmp_path / "out")).returncode == 0
     listed = json.loads(agentrewind("runs", "--json", home=tmp_path / "out").stdout)
     assert len(listed) == 8
