@@ -6,11 +6,13 @@ sent upstream; from both follow the edits that were in force.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agentrewind.core.edits import Edit, Message, splice
 from agentrewind.core.records import BranchId, Hint, RecordUid, Rewound
 from agentrewind.core.tree import Node, RunTree
+from agentrewind.dialects.base import Dialect
 from agentrewind.engine.checkpointer import Log
 from agentrewind.engine.offline import ResumePoint
 from agentrewind.engine.threads import Context
@@ -30,9 +32,9 @@ class Continued:
     """The last edit is a rewind that nothing was asked after: what the program got after its last call is cut too."""
 
 
-def continued(log: Log, point: ResumePoint) -> Continued:
+def continued(log: Log, point: ResumePoint, dialects: Sequence[Dialect]) -> Continued:
     """The conversation that leads to `point`, found by following every call of the run."""
-    followed = _Followed(log)
+    followed = _Followed(log, dialects)
     for node in log.tree.nodes.values():
         if node.is_llm and node.began.thread == log.tree.main:
             sent = tuple(log.get(item) for item in log.tree.messages(node.uid))
@@ -54,8 +56,10 @@ class _At:
 class _Followed:
     """What the calls so far add up to."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, dialects: Sequence[Dialect]) -> None:
         self._tree: RunTree = log.tree
+        self._dialects = {dialect.name: dialect for dialect in dialects}
+        self._dialect: Dialect | None = None
         self._content = log.get
         self._raw: list[Message] = []
         self._seen: dict[RecordUid, _At] = {}
@@ -64,6 +68,7 @@ class _Followed:
     def take(self, node: Node, sent: tuple[Message, ...]) -> bool:
         """One more call; whether what it sent is what the calls before it lead to."""
         began, known = node.began, len(self._raw)
+        self._dialect = self._dialects.get(began.llm.dialect) if began.llm else None
         new = began.raw_length - known
         edits = self._edits(node, sent)
         if edits is None or not 0 <= new <= len(sent):
@@ -71,10 +76,17 @@ class _Followed:
         self._raw += sent[len(sent) - new :]
         if began.hint is not None:
             edits = self._with_hint(began.hint, edits)
-        if splice(self._raw, edits) != list(sent):
+        if not self._same(splice(self._raw, edits), sent):
             return False
         self._last = self._seen[node.uid] = _At(began.raw_length, edits, sent, began.branch)
         return True
+
+    def _same(self, one: Sequence[Message], other: Sequence[Message]) -> bool:
+        """Whether they say the same: programs move markers of a cache, for example, from call to call."""
+        return len(one) == len(other) and all(
+            a == b or (self._dialect is not None and self._dialect.canonical(a) == self._dialect.canonical(b))
+            for a, b in zip(one, other, strict=True)
+        )
 
     def _with_hint(self, hint: Hint, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
         """The program holds the message of a hint as it was."""
@@ -89,7 +101,7 @@ class _Followed:
         if began.branch != last.branch:
             move = self._tree.branches[began.branch].opened_by
             return last.edits if move is None else self._moved(move, sent)
-        if began.raw_length > length or sent == last.sent:
+        if began.raw_length > length or self._same(sent, last.sent):
             return last.edits
         return (*last.edits, Edit(length, length, sent[len(last.sent) :]))
 

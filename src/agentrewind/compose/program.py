@@ -69,14 +69,18 @@ class ProgramSession(Session):
         self._point = None
         if whole:
             self._goes_on(sent, before)
-            if not before.open_end and any(map(dialect.tool_results, sent[_length_at(point, before) :])):
-                self._put_files_right(point)
         elif not _knows_answers(before.raw, kept, dialect):
             self._begins_anew(dialect, sent)
             if common_prefix(before.raw[: _length_at(point, before)], kept, dialect) < _length_at(point, before):
                 self._log.append(Warned(ANEW.format(at=point.at)))
-        elif before.edits is None or before.edits:
+            return
+        elif before.edits is None:
             self._log.append(Warned(REWRITTEN))
+            return
+        else:
+            self._goes_on_rewritten(before, dialect, body)
+        if not before.open_end and _results(sent, dialect) > _results(before.raw[: _length_at(point, before)], dialect):
+            self._put_files_right(point)
 
     def _begins_anew(self, dialect: Dialect, sent: list[Message]) -> None:
         """The notes of the run's rewinds cross over all the same, to the end of what the program sends first."""
@@ -96,6 +100,13 @@ class ProgramSession(Session):
         thread.edits = edits
         thread.contexts.update(before.contexts)
 
+    def _goes_on_rewritten(self, before: Continued, dialect: Dialect, body: Json) -> None:
+        """The program sends its history in another form (with a new listing of its directory at the start, say): as in
+        a process that goes on, the edits are placed in it, or lost with a warning where that would take a guess.
+        """
+        thread = self._threads.named(self.tree.main or MAIN_THREAD, list(before.raw))
+        thread.edits, thread.tools = before.edits or (), dialect.tools(body)
+
     def _put_files_right(self, point: ResumePoint) -> None:
         """The program has results of commands that it ran after the checkpoint: to them belong the files that were
         found, which it left there. Unless it ran those commands just now, on the files of the checkpoint.
@@ -110,6 +121,11 @@ class ProgramSession(Session):
             FilesRestored(report.target, live, time.time_ns(), restored=len(report.acts), took_ms=ms(begun))
         )
         self._log.append(Warned(AHEAD.format(at=point.at)))
+
+
+def _results(messages: Sequence[Message], dialect: Dialect) -> int:
+    """How many results of tools stand there."""
+    return sum(len(dialect.tool_results(message)) for message in messages)
 
 
 def _length_at(point: ResumePoint, before: Continued) -> int:

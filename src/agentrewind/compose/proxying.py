@@ -296,7 +296,7 @@ class _Recording:
         session = self._session(log, world, callers)
         session.departed = origins.gone
         if point is not None:
-            session.go_on(point, continued(log, point))
+            session.go_on(point, continued(log, point, DIALECTS))
         with (
             ToolSocket(log.run_dir / SOCKET, session.by_program.call),
             Proxy(session, self.upstreams, self.listening, callers=callers) as proxy,

@@ -56,7 +56,7 @@ class Place:
         """The session of a new process, as `agentrewind exec --resume` makes it."""
         made = self.new_session()
         point = resume_point(self.log)
-        made.go_on(point, continued(self.log, point))
+        made.go_on(point, continued(self.log, point, [OpenAIChat()]))
         return made
 
     def act(self, kind: str, chosen: int) -> list:
@@ -122,7 +122,7 @@ def test_results_that_the_program_has_and_the_files_belong_together(ran: str):
     made = place.new_session()
     point, _ = resume(place.log, place.world)
     assert place.world.files != left
-    made.go_on(point, continued(place.log, point))
+    made.go_on(point, continued(place.log, point, [OpenAIChat()]))
     if ran == "just now":
         left = place.world.files = {**place.world.files, "f3": "made again"}
     messages = place.harness.messages
@@ -142,7 +142,7 @@ def test_results_that_a_call_which_failed_had_sent_already_keep_their_files_too(
     point, _ = resume(place.log, place.world)
     assert "f2" not in place.world.files, "the files are those of the newest call that was answered"
     again = place.new_session()
-    again.go_on(point, continued(place.log, point))
+    again.go_on(point, continued(place.log, point, [OpenAIChat()]))
     sent = place.sent_by(again, [*place.harness.messages, {"role": "user", "content": "go on"}])
     assert "wrote f2" in json.dumps(sent)
     assert place.world.files["f2"] == "2"
@@ -208,17 +208,37 @@ def test_a_title_writer_that_asks_first_takes_nothing_away():
     assert place.log.tree.warnings == []
 
 
-def test_a_history_that_was_rewritten_and_has_no_place_for_the_rewinds_is_told_of():
+@pytest.mark.parametrize("kept_from", [4, 6])
+def test_in_a_history_that_was_rewritten_the_rewinds_have_their_place_or_it_is_told_of(kept_from: int):
+    """What was abandoned stands in messages 4 to 8: whole, it is cut; where only some of it is left, nothing is."""
     place = Place()
     for kind in ("write", "write", "write", "back"):
         place.step(kind, 1)
-    summary = [
-        place.harness.messages[0],
-        {"role": "user", "content": "A summary of it all."},
-        *place.harness.messages[4:],
-    ]
-    place.sent_by(place.again(), summary)
-    assert any("degraded" in warning for warning in place.log.tree.warnings)
+    summary = {"role": "user", "content": "A summary of it all."}
+    sent = place.sent_by(place.again(), [place.harness.messages[0], summary, *place.harness.messages[kept_from:]])
+    degraded = any("degraded" in warning for warning in place.log.tree.warnings)
+    assert degraded == (kept_from == 6)
+    assert degraded == ("wrote f3" in json.dumps(sent))
+    assert json.dumps(sent).count("note 4") == 1
+
+
+def test_a_program_that_describes_its_directory_anew_keeps_its_rewinds():
+    """As Qwen Code does at the start of each process; cache markers move from call to call, as Claude Code's do."""
+    place = Place()
+    for kind in ("write", "write", "back", "write"):
+        place.harness.messages[-1] = {**place.harness.messages[-1], "cache_control": {"type": "ephemeral"}}
+        place.step(kind, 0)
+        place.harness.messages = [without(message, "cache_control") for message in place.harness.messages]
+    anew = [{"role": "system", "content": "The directory holds f1."}, *place.harness.messages[1:]]
+    sent = place.sent_by(place.again(), anew)
+    assert "wrote f2" not in json.dumps(sent)
+    assert json.dumps(sent).count("note 3") == 1
+    assert sent[0] == anew[0]
+    assert not any("degraded" in warning for warning in place.log.tree.warnings)
+
+
+def without(message: dict, key: str) -> dict:
+    return {name: value for name, value in message.items() if name != key}
 
 
 def test_without_rewinds_a_rewritten_history_is_nothing_special():
