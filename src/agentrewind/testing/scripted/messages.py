@@ -72,6 +72,9 @@ def _blocks(message: Json) -> list[Json]:
 
 def _said(message: Json) -> Iterator[Said]:
     blocks = _blocks(message)
+    if message["role"] == "system":
+        yield Said("system", text_of(blocks))
+        return
     if message["role"] == "assistant":
         calls = tuple(Call(block["name"], block["input"]) for block in blocks if block["type"] == "tool_use")
         yield Said("assistant", text_of([block for block in blocks if block["type"] == "text"]), calls)
@@ -183,6 +186,10 @@ def refusal(body: Json) -> str | None:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         return "messages: at least one message is required"
+    problem = _system_refusal(messages)
+    if problem is not None:
+        return problem
+    messages = [message for message in messages if not _is_system(message)]
     return (
         _tools_refusal(body)
         or _form_refusal(messages)
@@ -190,6 +197,24 @@ def refusal(body: Json) -> str | None:
         or _thinking_refusal(body)
         or _marker_refusal(body)
     )
+
+
+def _is_system(message: Json) -> bool:
+    return isinstance(message, dict) and message.get("role") == "system"
+
+
+def _system_refusal(messages: Sequence[Json]) -> str | None:
+    """Newer models take system messages between those of the user and their answers."""
+    for at, message in enumerate(messages):
+        if not _is_system(message):
+            continue
+        before = messages[at - 1] if at else None
+        after = messages[at + 1] if at + 1 < len(messages) else None
+        if not isinstance(before, dict) or before.get("role") not in ("user", "system"):
+            return f"messages.{at}: a system message must follow one of the user"
+        if isinstance(after, dict) and after.get("role") == "user":
+            return f"messages.{at}: a system message must be followed by an answer"
+    return None
 
 
 def _tools_refusal(body: Json) -> str | None:
