@@ -44,8 +44,16 @@ PROGRAM = Path(sys.executable).with_name("agentrewind")
 BLOCK = re.compile(
     r"(?:<!-- (?P<remark>[^\n]*) -->\n)?^```(?P<kind>python|console|toml)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-NOT_RUN = 8
+NOT_RUN = 9
 """So many blocks in all pages together may say that they aren't run."""
+SHELLS = {
+    "shell": "command",
+    "bash": "command",
+    "Bash": "command",
+    "exec_command": "cmd",
+    "run_shell_command": "command",
+}
+"""Shell tools by their names, and where each takes the command."""
 MARK = "--- the next command ---"
 
 
@@ -88,16 +96,21 @@ class Agent:
     hanging: list[str] = field(default_factory=list)
 
     def __call__(self, request: Request) -> Step:
-        tool = next((name for name in ("shell", "bash") if name in request.tools), None)
+        tool = next((name for name in SHELLS if name in request.tools), None)
         words = next((form for mark, form in WORDS.items() if tool is None and request.says(mark)), None)
         done = len(request.results) if words is None else request.turn
         if (tool is None and words is None) or done > 1:
-            return self._end(tool, words)
+            return self._end(tool if "read" not in request.tools else None, words)
         if self.interrupted and done:
             self.hanging.append("here")
             return hang()
         command = "python3 -m unittest" if done else "sed -i s/Helo/Hello/ greet.py"
-        return say(words[0].format(command)) if words else call(tool, {"command": command})
+        return say(words[0].format(command)) if words else self._runs(tool, command)
+
+    @staticmethod
+    def _runs(tool: str, command: str) -> Step:
+        more = {"bash": {"description": "a step"}, "run_shell_command": {"is_background": False}}
+        return call(tool, {SHELLS[tool]: command, **more.get(tool, {})})
 
     def _end(self, tool: str | None, words: tuple[str, str] | None) -> Step:
         if tool == "bash":
@@ -136,7 +149,11 @@ class Bench:
 
     @property
     def environ(self) -> dict[str, str]:
-        ours = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTREWIND", "OPENAI"))}
+        ours = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("AGENTREWIND", "OPENAI", "ANTHROPIC"))
+        }
         return ours | {
             "HOME": str(self.base / "home"),
             "AGENTREWIND_HOME": str(self.base / "data"),
@@ -144,6 +161,7 @@ class Bench:
             "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}",
             "OPENAI_BASE_URL": self.model.base_url,
             "OPENAI_API_KEY": "an-example",
+            "ANTHROPIC_BASE_URL": self.model.root_url,
             "COLUMNS": "80",
             "PYTHONIOENCODING": "utf-8",
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -173,6 +174,11 @@ def test_every_row_of_the_table_says_what_was_tried_and_when():
         assert not row.tried or row.covers(row.tried), row.name
         assert row.how, row.name
         assert bool(row.gives) == bool(row.extra), row.name
+
+
+def test_the_programs_that_were_tried_are_those_of_their_lane():
+    lane = json.loads((Path(__file__).parents[3] / ".ci/cli-agents/package.json").read_text())
+    assert sorted(row.tried for row in rows("program")) == sorted(lane["dependencies"].values())
 
 
 def test_an_engine_that_works_is_named(monkeypatch):
