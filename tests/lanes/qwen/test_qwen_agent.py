@@ -72,6 +72,7 @@ def test_the_limit_that_is_asked_for_ends_the_run(play):
 def test_every_request_has_the_same_seed_and_no_heat(play):
     played = play(working(2))
     assert [(request["seed"], request["temperature"]) for request in played.requests] == [(0, 0)] * 3
+    assert all(node["usage"]["output"] for node in played.nodes("llm")), "what it cost is not known"
 
 
 def test_a_long_conversation_is_not_cut(play):

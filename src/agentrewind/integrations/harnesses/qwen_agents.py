@@ -63,7 +63,8 @@ class Model(TextChatAtOAI):  # type: ignore[misc]
     """Its model for OpenAI's endpoints, with a client of ours, and a seed that is always the same."""
 
     def __init__(self, job: Job, client: Any) -> None:
-        fields = {"seed": job.settings.get("seed", 0), **sdk.request_fields(job)}
+        usage = {"stream_options": {"include_usage": True}}  # else nobody knows what a run cost
+        fields = {"seed": job.settings.get("seed", 0), **usage, **sdk.request_fields(job)}
         raw = bool(job.settings.get("raw", False))
         own = {"use_raw_api": raw, "max_input_tokens": -1}  # else it drops old messages
         several = {} if raw else {"parallel_function_calls": True}
