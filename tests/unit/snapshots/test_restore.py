@@ -15,7 +15,7 @@ import pytest
 
 from agentrewind.core import crashpoints
 from agentrewind.core.errors import RestoreInterrupted, RestoreRefused, SnapshotIncomplete, StoreError
-from agentrewind.snapshots import beneath
+from agentrewind.snapshots import beneath, restoring
 from agentrewind.snapshots.rules import PathRules
 from agentrewind.snapshots.workspace import Absence, WorkspaceWorld
 from tests.trees import describe, differences
@@ -255,7 +255,7 @@ def test_somebody_who_never_stops_writing_interrupts_and_is_named(
     at("snapshot.restore-intent-written", write, times=99)
     with pytest.raises(RestoreInterrupted, match="'busy'"):
         world.restore(first.id)
-    assert number[0] == 3
+    assert number[0] == restoring.PATIENCE
     assert world.pending is not None
     assert world.pending.target == first.id
     crashpoints.disarm()
