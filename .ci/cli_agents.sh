@@ -12,4 +12,4 @@ if [ ! -e "$to/complete" ]; then
   touch "$to/complete"
 fi
 PATH="$to/node_modules/.bin:$PATH" exec sh .ci/lane.sh mcp tests/lanes/cli \
-  "tests/docs/test_examples.py::test_the_examples_of_a_page_work[command-line-agents.md]" "$@"
+  "tests/docs/test_examples.py::test_the_examples_of_a_page_work[command-line-agents.md]" --timeout 600 "$@"
