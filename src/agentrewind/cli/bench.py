@@ -25,7 +25,6 @@ from agentrewind.bench.table import Cell, rows_of
 from agentrewind.cli.columns import show_columns
 from agentrewind.cli.options import json_option
 from agentrewind.cli.screen import err, glyphs, out, sentence
-from agentrewind.cli.text import as_json, plural
 from agentrewind.compose.agents import OPENAI
 from agentrewind.compose.effects import classifier
 from agentrewind.compose.guards import guard_named
@@ -35,6 +34,7 @@ from agentrewind.core.errors import UsageError
 from agentrewind.tasks.loading import load
 from agentrewind.tasks.shipped import suite as shipped
 from agentrewind.tasks.shipped import suites
+from agentrewind.ui.text import as_json, plural
 
 FOUR = "continue,restart,review,rewind"
 

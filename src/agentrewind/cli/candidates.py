@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from agentrewind.cli.options import json_option, run_argument
-from agentrewind.cli.text import as_json, printable
 from agentrewind.compose.runs import open_run
 from agentrewind.core.codec import Json
 from agentrewind.engine.candidates import Candidate, candidates, render
+from agentrewind.ui.text import as_json, printable
 
 
 @click.command(epilog="Example: agentrewind candidates last")

@@ -6,11 +6,11 @@ import click
 
 from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.screen import err, progress
-from agentrewind.cli.text import as_json, plural, printable
 from agentrewind.compose.home import Home
 from agentrewind.compose.runs import Run, verify_snapshots
 from agentrewind.core.errors import AgentRewindError
 from agentrewind.journal.check import check
+from agentrewind.ui.text import as_json, plural, printable
 
 
 @click.command(epilog="Example: agentrewind check last")

@@ -10,11 +10,11 @@ from rich.console import Console
 from agentrewind.cli.columns import show_columns
 from agentrewind.cli.options import json_option
 from agentrewind.cli.screen import out
-from agentrewind.cli.text import as_json, duration, one_line, plural, printable
 from agentrewind.compose.home import LAST
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.cost import Cost, RunCost
 from agentrewind.ui.facts import cost_facts
+from agentrewind.ui.text import as_json, duration, one_line, plural, printable
 
 COUNTS = ("", "calls", "tools", "in", "cached", "written", "out", "thought", "USD", "memory")
 TIMES = ("", "wall", "model", "tools", "snapshots", "restores")

@@ -26,7 +26,6 @@ from agentrewind.cli.demo_world.story import Story
 from agentrewind.cli.log import show
 from agentrewind.cli.screen import glyphs, out
 from agentrewind.cli.signals import ending_in_order
-from agentrewind.cli.text import duration, printable
 from agentrewind.compose.agents import Keep, RunSettings, Watcher, start
 from agentrewind.compose.harnesses import harness_by_name
 from agentrewind.compose.home import Home
@@ -38,6 +37,7 @@ from agentrewind.core.records import Rewound
 from agentrewind.core.world import Changes
 from agentrewind.strategies import NAMES
 from agentrewind.testing.scripted import ScriptedModel
+from agentrewind.ui.text import duration, printable
 
 CHECK = "python3 checklist.py --check"
 NEEDED = ("python3", "sed", "touch", "find")

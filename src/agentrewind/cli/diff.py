@@ -7,10 +7,10 @@ import click
 from agentrewind.cli.differing import show_files, show_messages
 from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.screen import out
-from agentrewind.cli.text import as_json
 from agentrewind.compose.differences import difference
 from agentrewind.compose.runs import open_run
 from agentrewind.ui.facts import files_facts
+from agentrewind.ui.text import as_json
 
 
 @click.command(epilog="Example: agentrewind diff last rec_000003 now")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from agentrewind.cli.text import one_line, path_name, plural, printable
 from agentrewind.compose.differences import FileDifference, MessageDifference
 from agentrewind.core.edits import Message
+from agentrewind.ui.text import one_line, path_name, plural, printable
 
 _WORDS = {"A": "added", "M": "changed", "D": "deleted", "T": "type changed", "P": "attributes changed"}
 _HINTS = {"binary": "binary", "large": "too large to compare line by line", "private": "private: never shown"}

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from agentrewind.cli.options import home_option, json_option
 from agentrewind.cli.screen import glyphs, out
-from agentrewind.cli.text import as_json, plural, printable
 from agentrewind.compose.doctor import Finding, examined
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
+from agentrewind.ui.text import as_json, plural, printable
 
 _STYLES = {"works": "green", "less": "yellow", "wrong": "bold red"}
 

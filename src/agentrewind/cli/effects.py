@@ -7,11 +7,11 @@ from rich.text import Text
 
 from agentrewind.cli.options import json_option
 from agentrewind.cli.screen import out
-from agentrewind.cli.text import as_json, printable
 from agentrewind.compose.effects import classifier
 from agentrewind.compose.places import named
 from agentrewind.core.codec import to_plain
 from agentrewind.core.effects import Effect, overall
+from agentrewind.ui.text import as_json, printable
 
 STYLES = {"read": "dim", "workspace": "green", "unknown": "yellow", "outside": "red", "external": "red"}
 

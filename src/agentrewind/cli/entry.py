@@ -23,12 +23,12 @@ import click
 from agentrewind.cli import bad_use, streams
 from agentrewind.cli.group import group
 from agentrewind.cli.signals import AskedToEnd
-from agentrewind.cli.text import printable
 from agentrewind.compose.crash import arm
 from agentrewind.compose.home import Home
 from agentrewind.compose.secret import SETTINGS_FILE, SecretSettings, known_secrets, settings_of
 from agentrewind.core.errors import NO_ROOM, AgentRewindError, UsageError
 from agentrewind.core.redact import Redactor
+from agentrewind.ui.text import printable
 
 DONE, FAILED, BAD_USE, INTERRUPTED = 0, 1, 2, 130
 _ALMOST_NOTHING = 1 << 20

@@ -11,7 +11,6 @@ import click
 from agentrewind.cli.evaluated import show
 from agentrewind.cli.options import json_option
 from agentrewind.cli.screen import err, out, progress, sentence
-from agentrewind.cli.text import as_json
 from agentrewind.core.codec import Json, to_plain
 from agentrewind.core.errors import UsageError
 from agentrewind.learn.archives import Archives
@@ -19,6 +18,7 @@ from agentrewind.learn.evaluation import Plan, evaluate, unkept
 from agentrewind.learn.plots import figures
 from agentrewind.learn.scores import Score, across, base_of, gain, summaries
 from agentrewind.learn.workers import processes, ray_actors
+from agentrewind.ui.text import as_json
 
 
 def _listed(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from agentrewind.cli.columns import show_columns
 from agentrewind.cli.screen import sentence
-from agentrewind.cli.text import plural
 from agentrewind.learn.scores import LENGTHS, Score, Summary, across, base_of, by_length, gain, kind_of, summaries
+from agentrewind.ui.text import plural
 
 NAMES = ("method", "policy", "protocol")
 

@@ -10,7 +10,6 @@ import click
 
 from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.screen import progress
-from agentrewind.cli.text import as_json, path_name, plural, printable
 from agentrewind.compose.bundles import Bundled, export_bundle
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import named
@@ -25,6 +24,7 @@ from agentrewind.integrations.formats.spans import export_spans
 from agentrewind.journal.export import export_records
 from agentrewind.journal.reader import RunLog, read_run
 from agentrewind.ui.standalone import export_html
+from agentrewind.ui.text import as_json, path_name, plural, printable
 
 KINDS = ("records", "bundle", "html", "atif", "mini", "otlp")
 SHOWN = 5

@@ -13,7 +13,6 @@ from agentrewind.cli.moves import told_by
 from agentrewind.cli.screen import Glyphs, ProgressLine, err, glyphs, out, progress, sentence
 from agentrewind.cli.signals import ending_in_order
 from agentrewind.cli.summary import goes_on, going_on, headline, totals
-from agentrewind.cli.text import as_json, duration, listed, one_line, path_name, plural, printable
 from agentrewind.cli.viewing import Link, viewing
 from agentrewind.compose.agents import Finished, Watcher
 from agentrewind.compose.runs import Run, open_run
@@ -30,6 +29,7 @@ from agentrewind.core.records import (
 )
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.ui.facts import run_facts
+from agentrewind.ui.text import as_json, duration, listed, one_line, path_name, plural, printable
 
 CHECK = "submission check"
 

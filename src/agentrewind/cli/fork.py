@@ -7,11 +7,11 @@ import click
 from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.screen import err, out, progress, sentence
 from agentrewind.cli.summary import goes_on
-from agentrewind.cli.text import as_json, one_line, path_name, plural
 from agentrewind.compose import forking
 from agentrewind.compose.home import Home
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.sizes import size
+from agentrewind.ui.text import as_json, one_line, path_name, plural
 
 SHOWN = 10
 

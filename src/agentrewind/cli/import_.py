@@ -8,13 +8,13 @@ import click
 
 from agentrewind.cli.options import json_option
 from agentrewind.cli.screen import progress
-from agentrewind.cli.text import as_json, plural, printable
 from agentrewind.compose.bundles import MOST_BYTES, import_bundle
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import named
 from agentrewind.compose.trajectories import import_trajectory
 from agentrewind.core.errors import UsageError
 from agentrewind.snapshots.budget import parse_size
+from agentrewind.ui.text import as_json, plural, printable
 
 
 @click.command(epilog="Example: agentrewind import run.bundle --workspace ./their-project")

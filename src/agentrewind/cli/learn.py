@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from agentrewind.cli.options import json_option
-from agentrewind.cli.text import as_json, plural, printable
 from agentrewind.compose.places import named
 from agentrewind.compose.runs import open_run
 from agentrewind.core.errors import UsageError
 from agentrewind.learn.exporting import CREDITS, Shape, export
+from agentrewind.ui.text import as_json, plural, printable
 
 
 @click.group(epilog="Example: agentrewind learn export last --credit sa-grpo --out data.jsonl")

@@ -11,12 +11,12 @@ from agentrewind.cli.moves import told_by
 from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.screen import Glyphs, glyphs, out, sentence
 from agentrewind.cli.summary import going_on, headline, totals
-from agentrewind.cli.text import as_json, one_line, path_name, plural, printable, short_id
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.records import CompensationBegan, FilesRestored, Judged, NotesMerged
 from agentrewind.core.tree import Node, RunTree
 from agentrewind.ui.facts import tree_facts
 from agentrewind.ui.steps import Left, Row, Step, rows
+from agentrewind.ui.text import as_json, one_line, path_name, plural, printable, short_id
 
 FILES_NAMED = 2
 FILES_WIDTH = 28

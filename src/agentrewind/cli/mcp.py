@@ -14,7 +14,6 @@ from rich.console import Console
 
 from agentrewind.cli.differing import show_files
 from agentrewind.cli.log import show
-from agentrewind.cli.text import plural
 from agentrewind.compose.differences import NOW, difference
 from agentrewind.compose.home import LAST, Home
 from agentrewind.compose.runs import Run, open_run
@@ -23,6 +22,7 @@ from agentrewind.core.errors import UsageError
 from agentrewind.engine.processes import RUN_MARK
 from agentrewind.integrations.mcp import Offered, address, serve_http, serve_stdio
 from agentrewind.integrations.proxy import Listening
+from agentrewind.ui.text import plural
 
 _WIDTH = 120
 

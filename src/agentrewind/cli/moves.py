@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentrewind.cli.text import printable
 from agentrewind.core.records import Rewound
+from agentrewind.ui.text import printable
 
 
 def told_by(move: Rewound) -> str:

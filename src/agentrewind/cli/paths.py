@@ -9,7 +9,6 @@ import click
 from agentrewind.cli.columns import show_columns
 from agentrewind.cli.options import json_option
 from agentrewind.cli.screen import out
-from agentrewind.cli.text import as_json, printable
 from agentrewind.compose.home import Home
 from agentrewind.compose.places import workspace_path
 from agentrewind.compose.secret import SETTINGS_FILE
@@ -17,6 +16,7 @@ from agentrewind.compose.worlds import unsaved
 from agentrewind.core.codec import Json
 from agentrewind.core.sizes import size
 from agentrewind.snapshots.rules import PathClass
+from agentrewind.ui.text import as_json, printable
 
 NAMED = 10
 HEADER = ("class", "paths", "size", "meaning")

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from agentrewind.cli.screen import err, sentence
-from agentrewind.cli.text import one_line, path_name, plural, printable, short_id
 from agentrewind.core.world import Act, Gap, RestoreReport
+from agentrewind.ui.text import one_line, path_name, plural, printable, short_id
 
 SHOWN = 40
 _WORDS = {

@@ -8,12 +8,12 @@ from agentrewind.cli.drift import drift_option, told_if_interrupted
 from agentrewind.cli.options import confirm, dry_run_option, json_option, run_argument, yes_option
 from agentrewind.cli.reports import show_report, told
 from agentrewind.cli.screen import err, out, progress
-from agentrewind.cli.text import as_json, plural
 from agentrewind.compose.drifted import is_told_apart, of_run
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.world import RestoreReport
 from agentrewind.engine import offline
 from agentrewind.ui.facts import report_facts
+from agentrewind.ui.text import as_json, plural
 
 
 @click.command(epilog="Example: agentrewind restore last rec_000003 --dry-run")

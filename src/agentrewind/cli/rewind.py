@@ -12,7 +12,6 @@ from agentrewind.cli.options import confirm, dry_run_option, json_option, run_ar
 from agentrewind.cli.reports import show_gaps, show_report, told
 from agentrewind.cli.screen import err, out, progress, sentence
 from agentrewind.cli.summary import goes_on
-from agentrewind.cli.text import as_json, plural, printable
 from agentrewind.compose import asking
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.errors import RewindRefused, UsageError
@@ -22,6 +21,7 @@ from agentrewind.engine import offline
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.rewinder import Wish
 from agentrewind.ui.facts import move_facts, report_facts
+from agentrewind.ui.text import as_json, plural, printable
 
 LOOK_S = 0.1
 """How often we look what has become of a request."""

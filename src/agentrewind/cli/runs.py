@@ -9,12 +9,12 @@ from agentrewind.cli.columns import Cell, show_columns
 from agentrewind.cli.options import json_option
 from agentrewind.cli.screen import out
 from agentrewind.cli.summary import STYLES, score, task_line
-from agentrewind.cli.text import as_json, one_line, printable
 from agentrewind.compose.home import Home
 from agentrewind.compose.runs import Run
 from agentrewind.core.codec import Json
 from agentrewind.core.errors import AgentRewindError, JournalError
 from agentrewind.ui.facts import run_facts
+from agentrewind.ui.text import as_json, one_line, printable
 
 NEWEST = 30
 HEADER = ("run", "state", "score", "rewinds", "task")

@@ -13,7 +13,13 @@ from rich.text import Text
 from agentrewind.cli.effects import said
 from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.screen import out, sentence
-from agentrewind.cli.text import (
+from agentrewind.compose.runs import Run, open_run
+from agentrewind.core.codec import Json
+from agentrewind.core.edits import Message
+from agentrewind.core.records import NodeEnded
+from agentrewind.core.tree import Node
+from agentrewind.ui.facts import node_facts
+from agentrewind.ui.text import (
     as_json,
     duration,
     local_time,
@@ -24,12 +30,6 @@ from agentrewind.cli.text import (
     printable_block,
     short_id,
 )
-from agentrewind.compose.runs import Run, open_run
-from agentrewind.core.codec import Json
-from agentrewind.core.edits import Message
-from agentrewind.core.records import NodeEnded
-from agentrewind.core.tree import Node
-from agentrewind.ui.facts import node_facts
 
 INDENT = 2
 ROLE_STYLES = {"system": "magenta", "user": "blue", "assistant": "green", "tool": "cyan"}

@@ -12,12 +12,12 @@ from agentrewind.bench.sim.server import guard_name, model_name, served
 from agentrewind.cli.columns import show_columns
 from agentrewind.cli.options import json_option
 from agentrewind.cli.screen import out, sentence
-from agentrewind.cli.text import as_json
 from agentrewind.core.codec import to_plain
 from agentrewind.core.errors import UsageError
 from agentrewind.tasks.shipped import find
 from agentrewind.tasks.shipped import suite as shipped
 from agentrewind.tasks.task import Task
+from agentrewind.ui.text import as_json
 
 
 @click.command(epilog="Example: agentrewind sim --suite core --port 8123")

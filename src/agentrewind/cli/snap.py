@@ -15,7 +15,6 @@ from agentrewind.cli.drift import drift_option, told_if_interrupted
 from agentrewind.cli.options import confirm, dry_run_option, home_option, json_option, yes_option
 from agentrewind.cli.reports import show_report, told
 from agentrewind.cli.screen import err, out, progress, sentence
-from agentrewind.cli.text import as_json, local_time, one_line, plural, printable, short_id
 from agentrewind.compose.differences import NOW, snapshot_difference
 from agentrewind.compose.home import LAST, Home
 from agentrewind.compose.places import workspace_path
@@ -26,6 +25,7 @@ from agentrewind.core.sizes import size
 from agentrewind.core.world import RestoreReport, Snapshot, SnapshotId
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from agentrewind.ui.facts import files_facts, report_facts, snapshot_facts
+from agentrewind.ui.text import as_json, local_time, one_line, plural, printable, short_id
 
 HEADER = ("snapshot", "when", "paths", "size", "changed", "label", "saved by")
 

@@ -12,7 +12,6 @@ from rich.text import Text
 from agentrewind.cli.columns import show_columns
 from agentrewind.cli.options import confirm, dry_run_option, json_option, yes_option
 from agentrewind.cli.screen import err, out, progress, sentence
-from agentrewind.cli.text import as_json, plural, printable, short_id
 from agentrewind.compose.collecting import Removal, Retention, Stats, collected, preview, stats
 from agentrewind.compose.home import Home
 from agentrewind.compose.stores import Place, brief, checked, exported, place_of, places
@@ -22,6 +21,7 @@ from agentrewind.core.sizes import size
 from agentrewind.snapshots.budget import parse_size
 from agentrewind.snapshots.checking import StoreCheck
 from agentrewind.snapshots.gc import Collected
+from agentrewind.ui.text import as_json, plural, printable, short_id
 
 SHOWN = 20
 HEADER = ("snapshots", "size", "runs", "of")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from agentrewind.cli.text import local_time, one_line, plural, printable
 from agentrewind.compose.home import LAST
 from agentrewind.compose.runs import Run
 from agentrewind.core.cost import calls_cost
 from agentrewind.core.tree import RunTree
+from agentrewind.ui.text import local_time, one_line, plural, printable
 
 STYLES = {
     "running": "bold cyan",

@@ -14,7 +14,6 @@ from rich.text import Text
 from agentrewind.cli.columns import Cell, show_columns
 from agentrewind.cli.options import json_option
 from agentrewind.cli.screen import glyphs, out, sentence
-from agentrewind.cli.text import as_json, one_line, plural, printable, printable_block
 from agentrewind.compose.judging import rooms
 from agentrewind.core.errors import UsageError
 from agentrewind.tasks import exporting
@@ -25,6 +24,7 @@ from agentrewind.tasks.inspection import Finding, grounds, inspected
 from agentrewind.tasks.screens import SCREENS
 from agentrewind.tasks.shipped import find, suite, suites
 from agentrewind.tasks.task import Task
+from agentrewind.ui.text import as_json, one_line, plural, printable, printable_block
 
 _ALL = {**GATES, **SCREENS}
 _ONE = click.argument("ref", metavar="TASK")

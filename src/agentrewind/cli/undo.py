@@ -11,12 +11,12 @@ from agentrewind.cli.options import json_option, run_argument
 from agentrewind.cli.reports import show_left, told
 from agentrewind.cli.screen import out, progress, sentence
 from agentrewind.cli.summary import going_on
-from agentrewind.cli.text import as_json, plural, short_id
 from agentrewind.compose.drifted import of_run
 from agentrewind.compose.runs import Run, open_run
 from agentrewind.core.records import FilesRestored, Rewound
 from agentrewind.engine import offline
 from agentrewind.ui.facts import move_facts, report_facts
+from agentrewind.ui.text import as_json, plural, short_id
 
 
 @click.command(epilog="Example: agentrewind undo last")

@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.text import Text
 
 from agentrewind.cli.screen import glyphs
-from agentrewind.cli.text import listed, one_line, plural
 from agentrewind.core.records import Event, Judged, NodeEnded, Rewound, Snapshotted
 from agentrewind.core.tree import RunTree
 from agentrewind.core.world import Changes
+from agentrewind.ui.text import listed, one_line, plural
 
 _MARGIN = " " * 14
 _ROOM = 66

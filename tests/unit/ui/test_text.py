@@ -3,8 +3,8 @@ import os
 
 import pytest
 
-from agentrewind.cli.text import as_json, duration, listed, one_line, plural, printable, printable_block
 from agentrewind.core.sizes import size
+from agentrewind.ui.text import as_json, duration, listed, one_line, plural, printable, printable_block
 
 
 @pytest.mark.parametrize(
