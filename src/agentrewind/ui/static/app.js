@@ -409,8 +409,14 @@ class Pane {
     this.asked = 0;
   }
 
-  async show(row, how = {}) {
+  show(row, how = {}) {
+    this.loading = this.load(row, how);
+    return this.loading;
+  }
+
+  async load(row, how) {
     this.row = row;
+    this.detail = null;
     if (how.open) this.node.classList.add("open");
     const asked = (this.asked += 1);
     if (!row) {
@@ -418,7 +424,6 @@ class Pane {
       return;
     }
     if (row.k === "left") {
-      this.detail = null;
       this.head(`Rewind to ${row.to}`, `branch ${row.branch}, took ${took(row.took_ms)}`, []);
       this.fill(this.ofRewind(row));
       return;
@@ -767,6 +772,12 @@ class View {
 
   searchedCount() { this.count.textContent = `${this.tree.shown.length.toLocaleString("en")} of ${this.run.rows.length.toLocaleString("en")}`; }
 
+  // The key may come before the step is there that it is about.
+  async turnPin(row) {
+    await this.pane.loading;
+    if (this.pane.detail?.uid === row.uid && this.pane.detail.before) this.setPin(this.pin?.uid === row.uid ? null : row, this.pane.detail.before);
+  }
+
   setPin(row, snapshot) {
     this.pin = row ? { uid: row.uid, snapshot } : null;
     this.pane.against = undefined;
@@ -790,7 +801,7 @@ class View {
     else if (event.key === "t") turnTheme();
     else if (!OFFLINE && row?.k === "step" && row.checkpoint && event.key === "r") this.rewind(row);
     else if (!OFFLINE && row?.k === "step" && row.checkpoint && event.key === "f") this.fork(row);
-    else if (!OFFLINE && row?.k === "step" && this.pane.detail && event.key === "c") this.setPin(this.pin?.uid === row.uid ? null : row, this.pane.detail.before);
+    else if (!OFFLINE && row?.k === "step" && event.key === "c") this.turnPin(row);
     else return;
     event.preventDefault();
   }
