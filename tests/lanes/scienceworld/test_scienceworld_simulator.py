@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis  # noqa: F401 (its plugin imports it in the summary at the end, where Python 3.11 can't parse it any more)
 import pytest
 
 from agentrewind.core.environment import IllegalAction
