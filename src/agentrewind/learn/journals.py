@@ -10,7 +10,7 @@ has no reflection of the model's. (retrospective.md, sections 1, 2 and 4.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentrewind.compose.runs import Run
 from agentrewind.core.codec import digest
@@ -193,17 +193,7 @@ class _Reader:
     ) -> Recovery:
         if not any(call.kind == "execution" for call in made):
             return recovery
-        resumed = _highest(self._before(move.target), nodes)
-        return Recovery(
-            recovery.segment,
-            recovery.reflection,
-            recovery.trigger,
-            recovery.source,
-            recovery.target,
-            recovery.note,
-            recovery.abandoned,
-            resumed,
-        )
+        return replace(recovery, resumed=_highest(self._before(move.target), nodes))
 
     def _before(self, uid: RecordUid) -> float:
         return _share(self._tree.progress(uid))
@@ -255,10 +245,7 @@ def _calls_tool(node: Node, name: str) -> bool:
 
 def _unsaid(call: RecordedCall) -> RecordedCall:
     """Stands for the reflection that the model didn't make: it has no output, so nothing is credited."""
-    return RecordedCall(
-        call.number, "reflection", call.segment, call.checkpoint, call.state, call.history, (), Output(""), "reflected",
-        run=call.run, uid=call.uid,
-    )  # fmt: skip
+    return replace(call, kind="reflection", output=Output(""), did="reflected", action=None, reward=0.0, tokens=1)
 
 
 def tokens_of(call: Call) -> int:
