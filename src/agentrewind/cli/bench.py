@@ -23,7 +23,7 @@ from agentrewind.bench.runner import Limits, Tally, run_all, touch
 from agentrewind.bench.sim.profiles import DEFAULT
 from agentrewind.bench.table import Cell, rows_of
 from agentrewind.cli.columns import show_columns
-from agentrewind.cli.options import json_option
+from agentrewind.cli.options import json_option, together
 from agentrewind.cli.screen import err, glyphs, out, sentence
 from agentrewind.compose.agents import OPENAI
 from agentrewind.compose.effects import classifier
@@ -44,14 +44,42 @@ def _listed(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str
     return tuple(dict.fromkeys(item.strip() for item in value.split(",") if item.strip()))
 
 
+of_a_suite = together(
+    click.option("--suite", default="core", show_default=True, help="A suite, or a directory of tasks."),
+    click.option("--tasks", default="", callback=_listed, help="Only these of the suite, with commas between."),
+)
+by_models = together(
+    click.option("--harness", "harnesses", default="builtin", show_default=True, callback=_listed),
+    click.option("--models", default="", callback=_listed, help="Models, as their endpoint calls them."),
+    click.option("--base-url", envvar="OPENAI_BASE_URL", default=OPENAI, help="Where models are asked."),
+    click.option(
+        "--simulated",
+        is_flag=False,
+        flag_value=DEFAULT,
+        default="",
+        metavar="[PROFILE]",
+        help="Instead of models: a profile of the simulated one (`agentrewind sim --profiles` lists them), also with"
+        " knobs of its own: `plain:attribution=0.3`.",
+    ),
+)
+how_often = together(
+    click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How often each."),
+    click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="How many at a time."),
+)
+into_a_directory = together(
+    click.option("--out", "directory", type=click.Path(path_type=Path), required=True, help="Where the results go."),
+    json_option,
+)
+"""The options of `bench run` that `bench recover` has too."""
+
+
 @click.group(epilog="Example: agentrewind bench run --suite core --simulated plain --runs 3 --jobs 2 --out results")
 def command() -> None:
     """Run tasks under several strategies, and compare what came of them."""
 
 
 @command.command("run", epilog="Example: agentrewind bench run --suite core --simulated plain --runs 3 --out results")
-@click.option("--suite", default="core", show_default=True, help="A suite, or a directory of tasks.")
-@click.option("--tasks", default="", callback=_listed, help="Only these of the suite, with commas between.")
+@of_a_suite
 @click.option(
     "--strategies",
     default=FOUR,
@@ -60,21 +88,9 @@ def command() -> None:
     help="Strategies with commas between, each with what differs from its usual settings: `rewind+memory=none`. There"
     " are keep, memory, selector, trigger, candidates and guard. `ablations` stands for the four of the paper.",
 )
-@click.option("--harness", "harnesses", default="builtin", show_default=True, callback=_listed)
-@click.option("--models", default="", callback=_listed, help="Models, as their endpoint calls them.")
-@click.option("--base-url", envvar="OPENAI_BASE_URL", default=OPENAI, help="Where models are asked.")
-@click.option(
-    "--simulated",
-    is_flag=False,
-    flag_value=DEFAULT,
-    default="",
-    metavar="[PROFILE]",
-    help="Instead of models: a profile of the simulated one (`agentrewind sim --profiles` lists them), also with knobs"
-    " of its own: `plain:attribution=0.3`.",
-)
+@by_models
 @click.option("--guard", default="", metavar="WHO", help="Of review: `rules`, MODEL@URL, or `simulated`.")
-@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How often each.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="How many at a time.")
+@how_often
 @click.option("--ray", metavar="ADDRESS", help="Run on a Ray cluster; `local` begins one here.")
 @click.option("--paper", is_flag=True, help="As in the paper: fresh processes, and no limit of rewinds, time or steps.")
 @click.option("--max-steps", type=click.IntRange(1), help="How many model calls a process of an agent may make.")
@@ -82,8 +98,7 @@ def command() -> None:
 @click.option("--max-tokens", type=click.IntRange(1), help="Begin no more runs once so many tokens are used.")
 @click.option("--sandbox", default="auto", show_default=True, help="As of `agentrewind run`.")
 @click.option("--keep-files", is_flag=True, help="Keep the workspaces and snapshots of runs that are over.")
-@click.option("--out", "directory", type=click.Path(path_type=Path), required=True, help="Where the results go.")
-@json_option
+@into_a_directory
 def run(  # noqa: PLR0917
     suite: str,
     tasks: tuple[str, ...],
@@ -207,24 +222,11 @@ def _facts(tally: Tally) -> Json:
 
 
 @command.command("recover", epilog="Example: agentrewind bench recover --simulated plain --runs 5 --out recovered")
-@click.option("--suite", default="core", show_default=True, help="A suite, or a directory of tasks.")
-@click.option("--tasks", default="", callback=_listed, help="Only these of the suite, with commas between.")
-@click.option("--harness", "harnesses", default="builtin", show_default=True, callback=_listed)
-@click.option("--models", default="", callback=_listed, help="Models, as their endpoint calls them.")
-@click.option("--base-url", envvar="OPENAI_BASE_URL", default=OPENAI, help="Where models are asked.")
-@click.option(
-    "--simulated",
-    is_flag=False,
-    flag_value=DEFAULT,
-    default="",
-    metavar="[PROFILE]",
-    help="Instead of models: as of `bench run`.",
-)
-@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How often each.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="How many at a time.")
+@of_a_suite
+@by_models
+@how_often
 @click.option("--sandbox", default="auto", show_default=True, help="As of `agentrewind run`.")
-@click.option("--out", "directory", type=click.Path(path_type=Path), required=True, help="Where the results go.")
-@json_option
+@into_a_directory
 def recover(  # noqa: PLR0917
     suite: str,
     tasks: tuple[str, ...],
