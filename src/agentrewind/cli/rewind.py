@@ -20,7 +20,7 @@ from agentrewind.core.world import RestoreReport
 from agentrewind.engine import offline
 from agentrewind.engine.candidates import candidates, render
 from agentrewind.engine.rewinder import Wish
-from agentrewind.ui.facts import move_facts, report_facts
+from agentrewind.ui.facts import move_facts, rehearsal_facts
 from agentrewind.ui.text import as_json, plural, printable
 
 LOOK_S = 0.1
@@ -102,12 +102,10 @@ def _plan(run: Run, wish: Wish, *, keep: bool) -> RestoreReport:
 
 def _rehearse(run: Run, wish: Wish, *, keep: bool, as_object: bool) -> None:
     plan = _plan(run, wish, keep=keep)
-    outside, processes = asking.outside(run, wish.target), asking.in_the_way(run, wish.target)
     if as_object:
-        more = {"survives": list(outside.survives), "undone": list(outside.undone), "processes": processes}
-        print(as_json({**report_facts(plan), **more}))
+        print(as_json(rehearsal_facts(run, wish.target, plan)))
         return
-    _say_more(outside, processes)
+    _say_more(asking.outside(run, wish.target), asking.in_the_way(run, wish.target))
     show_report(plan, out())
 
 

@@ -13,7 +13,7 @@ from agentrewind.core.codec import Json
 from agentrewind.core.errors import RewindRefused, UsageError
 from agentrewind.core.records import Rewound
 from agentrewind.engine import offline
-from agentrewind.ui.facts import move_facts, report_facts
+from agentrewind.ui.facts import move_facts, rehearsal_facts
 
 LONGEST_NOTE = 20_000
 """Characters of a note that is taken."""
@@ -36,14 +36,7 @@ class Acts:
         wish = asking.wish_of(run, to, _REHEARSAL)
         with run.reading() as world:
             plan = asking.rehearsed(world, run, wish.target, keep_drift=keep_drift)
-        outside = asking.outside(run, wish.target)
-        return {
-            **report_facts(plan),
-            "survives": list(outside.survives),
-            "undone": list(outside.undone),
-            "processes": asking.in_the_way(run, wish.target),
-            "alive": run.alive,
-        }
+        return {**rehearsal_facts(run, wish.target, plan), "alive": run.alive}
 
     def rewind(self, run: Run, to: str, note: str, *, keep_drift: bool) -> Json:
         """Of a run that is alive: the id under which `outcome` tells what became of it. Else the move, made."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
+from agentrewind.compose import asking
 from agentrewind.compose.differences import FileDifference
 from agentrewind.compose.runs import Run
 from agentrewind.core.codec import Json, to_plain
 from agentrewind.core.cost import Cost
-from agentrewind.core.records import FilesRestored, Hint, Judged, NotesMerged, Rewound
+from agentrewind.core.records import FilesRestored, Hint, Judged, NotesMerged, RecordUid, Rewound
 from agentrewind.core.tree import Branch, Node, RunTree
 from agentrewind.core.world import Changes, Gap, RestoreReport, Snapshot
 
@@ -219,6 +220,17 @@ def report_facts(report: RestoreReport) -> Json:
         "kept": gaps_facts(report.kept),
         "lossy": gaps_facts(report.lossy),
         "drift": gaps_facts(report.drift),
+    }
+
+
+def rehearsal_facts(run: Run, target: RecordUid, plan: RestoreReport) -> dict[str, Json]:
+    """What a rewind to `target` would do: to the files, outside of them, and to processes."""
+    outside = asking.outside(run, target)
+    return {
+        **report_facts(plan),
+        "survives": list(outside.survives),
+        "undone": list(outside.undone),
+        "processes": asking.in_the_way(run, target),
     }
 
 
