@@ -8,7 +8,8 @@ from agentrewind.cli.options import json_option
 from agentrewind.compose.places import named
 from agentrewind.compose.runs import open_run
 from agentrewind.core.errors import UsageError
-from agentrewind.learn.exporting import CREDITS, Shape, export
+from agentrewind.learn.credit.named import CREDITS
+from agentrewind.learn.exporting import Shape, export
 from agentrewind.ui.text import as_json, plural, printable
 
 

@@ -19,22 +19,12 @@ from agentrewind.core.records import RecordUid, Rewound
 from agentrewind.core.tree import Node
 from agentrewind.integrations.formats.conversation import reply_of
 from agentrewind.journal.output import new_file
-from agentrewind.learn.credit.baselines import gigpo, grpo, lamer, rloo
-from agentrewind.learn.credit.retrail import StateAnchored, advancement, state_anchored
+from agentrewind.learn.credit.named import CREDITS
+from agentrewind.learn.credit.retrail import advancement
 from agentrewind.learn.credit.samples import DecisionSample
 from agentrewind.learn.journals import RecordedCall, recoveries_of, same_task, tokens_of, trial_of
-from agentrewind.learn.trial import Trial
 
 Shape = Literal["decisions", "sft", "preferences"]
-CREDITS: dict[str, Callable[[Sequence[Trial]], list[DecisionSample]]] = {
-    "sa-grpo": lambda trials: state_anchored(trials, length=tokens_of),
-    "sa-grpo-boundary": lambda trials: state_anchored(trials, StateAnchored(boundary=0.5), length=tokens_of),
-    "grpo": lambda trials: grpo(trials, length=tokens_of),
-    "rloo": lambda trials: rloo(trials, length=tokens_of),
-    "gigpo": lambda trials: gigpo(trials, length=tokens_of),
-    "lamer": lambda trials: lamer(trials, length=tokens_of),
-}
-"""The ways to credit decisions, by name."""
 
 
 def export(runs: Sequence[Run], to: Path, shape: Shape, credit: str = "sa-grpo", *, force: bool = False) -> Json:
@@ -71,7 +61,7 @@ def _rows(runs: Sequence[Run], shape: Shape, credit: str) -> tuple[Rows, dict[st
 
 def _decisions(runs: Sequence[Run], credit: str) -> tuple[Rows, dict[str, Json]]:
     trials = [trial_of(run) for run in runs]
-    samples = CREDITS[credit](trials)
+    samples = CREDITS[credit](trials, tokens_of)
     told = {
         "credit": credit,
         "tasks": len({trial.task for trial in trials}),

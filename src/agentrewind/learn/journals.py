@@ -129,13 +129,14 @@ class _Reader:
         values = [self._before(node.uid) for node in decided]
         values.append(self._after(nodes[-1].uid) if nodes else 0.0)
         return [
-            self._call(node, segment, before + place + 1, values[place + 1] - values[place])
+            self._call(node, segment, before + place + 1, (values[place], values[place + 1]))
             for place, node in enumerate(decided)
         ]
 
-    def _call(self, node: Node, segment: int, number: int, gained: float) -> RecordedCall:
+    def _call(self, node: Node, segment: int, number: int, progress: tuple[float, float]) -> RecordedCall:
         assert node.ended is not None
         committed, asked = (_calls_tool(node, name) for name in (COMMIT, CANDIDATES))
+        before, after = progress
         path = self._tree.ancestors(node.began.parent)
         return RecordedCall(
             number,
@@ -148,7 +149,8 @@ class _Reader:
             Output(node.ended.digest or ", ".join(node.ended.calls)),
             "reflected" if committed else "went back" if asked else "acted",
             node.ended.action or node.ended.digest,
-            0.0 if committed or asked else gained,
+            0.0 if committed or asked else after - before,
+            progress=(before, before) if committed or asked else progress,
             run=self._run.id,
             uid=node.uid,
             tokens=node.ended.usage.output or 1,

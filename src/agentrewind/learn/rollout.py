@@ -44,6 +44,7 @@ class _Point:
     state: Any
     observation: str
     spent: int
+    progress: float
 
 
 class _Run:
@@ -56,7 +57,7 @@ class _Run:
         self.environment = world.environment
         observation = self.environment.reset()
         self.talk = world.converse(world.words)
-        self.points = [_Point(self.environment.checkpoint(), observation, 0)]
+        self.points = [_Point(self.environment.checkpoint(), observation, 0, self.environment.progress())]
         self.actions: list[Any] = []
         self.rewards: list[float] = []
         self.notes: list[str] = []
@@ -180,11 +181,13 @@ def _execute(run: _Run, call: Call, action: Any) -> tuple[str | None, int | None
         done = run.environment.step(action)
     except IllegalAction as error:
         return _invalid(run, call, str(error))
-    run.keep(replace(call, did="acted", action=action, reward=done.reward, observation=done.observation))
+    before, progress = run.points[-1], run.environment.progress()
+    told = replace(call, reward=done.reward, observation=done.observation, progress=(before.progress, progress))
+    run.keep(replace(told, did="acted", action=action))
     run.talk.answered(call.output.text)
     run.actions.append(action)
     run.rewards.append(done.reward)
-    run.points.append(_Point(run.environment.checkpoint(), done.observation, run.points[-1].spent + 1))
+    run.points.append(_Point(run.environment.checkpoint(), done.observation, before.spent + 1, progress))
     run.show()
     if done.outcome == "failed":
         return "failed", None
@@ -278,7 +281,8 @@ def _call(run: _Run, kind: Kind, context: Context, output: Output) -> Call:
     history = tuple(map(run.world.plain, run.actions))
     segment = len(run.segments) - (kind == "reflection" and not run.open)
     state = run.environment.fingerprint()
-    return Call(len(run.calls) + 1, kind, segment, run.k, state, history, context, output, "invalid")
+    stands = (run.points[-1].progress,) * 2
+    return Call(len(run.calls) + 1, kind, segment, run.k, state, history, context, output, "invalid", progress=stands)
 
 
 def _close(run: _Run) -> None:

@@ -49,6 +49,8 @@ class Call:
     """`δ`; 0 where the environment made no transition."""
     observation: str = ""
     """What the environment showed after it, or the feedback to what it couldn't take."""
+    progress: tuple[float, float] = (0.0, 0.0)
+    """The share of the task that verifiably stood done before it and after it, 0 to 1; no policy sees it."""
 
 
 @dataclass(frozen=True, slots=True)

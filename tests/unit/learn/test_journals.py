@@ -11,8 +11,9 @@ from agentrewind.compose.home import Home
 from agentrewind.compose.runs import open_run
 from agentrewind.core.errors import UsageError
 from agentrewind.core.strategy import Stop
+from agentrewind.learn.credit.named import CREDITS
 from agentrewind.learn.credit.retrail import advancement
-from agentrewind.learn.exporting import CREDITS, export
+from agentrewind.learn.exporting import export
 from agentrewind.learn.journals import recoveries_of, same_task, trial_of
 from agentrewind.testing.scripted import ScriptedModel, call, say
 

@@ -1,16 +1,18 @@
-"""The trained methods that it is compared with, on the same archives: GRPO, RLOO, GiGPO, LaMer.
+"""The trained methods that it is compared with, on the same archives: GRPO, RLOO, GiGPO, LaMer (and `beacon`).
 
 Each gives decisions an advantage; what a policy wrote while looking back has one in LaMer alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 
 from agentrewind.learn.credit.groups import left_out, returns, within
 from agentrewind.learn.credit.retrail import anchor
 from agentrewind.learn.credit.samples import Credited, DecisionSample, Length, output_tokens, weighted
-from agentrewind.learn.trial import Call, Trial
+from agentrewind.learn.trial import Call, Segment, Trial
 
 
 def grpo(trials: Sequence[Trial], length: Length = output_tokens, *, ddof: int = 0) -> list[DecisionSample]:
@@ -38,24 +40,41 @@ def gigpo(
     ddof: int = 0,
 ) -> list[DecisionSample]:
     """The trial's advantage plus that of the step, compared at equal states across trials, whatever led there."""
-    tasks = [trial.task for trial in trials]
-    whole = within(tasks, [total(trial) for trial in trials], ddof=ddof)
+    return weighted(trials, by_steps(trials, gamma=gamma, step_share=step_share, ddof=ddof), length=length)
+
+
+def by_steps(trials: Sequence[Trial], *, gamma: float = 0.95, step_share: float = 1.0, ddof: int = 0) -> list[Credited]:
+    """GiGPO's advantages of the decisions, before rows are weighted."""
+    return at_two_scales(trials, partial(_states_and_returns, gamma=gamma), share=step_share, ddof=ddof)
+
+
+def at_two_scales(
+    trials: Sequence[Trial],
+    compared: Callable[[Segment], Iterable[tuple[Hashable, float]]],
+    *,
+    share: float,
+    ddof: int = 0,
+) -> list[Credited]:
+    """Each decision's advantage: its trial's in the task, and `share` times its own among decisions of equal key.
+
+    `compared` gives the key and the value of each decision of a segment; no group crosses tasks.
+    """
+    whole = within([trial.task for trial in trials], [total(trial) for trial in trials], ddof=ddof)
     found = [
-        (Credited(trial.task, number, call, whole[number]), gained)
+        (Credited(trial.task, number, call, whole[number]), (trial.task, key), value)
         for number, trial in enumerate(trials)
         for segment in trial.segments
-        for call, gained in zip(segment.calls, returns([call.reward for call in segment.calls], gamma), strict=True)
+        for call, (key, value) in zip(segment.calls, compared(segment), strict=True)
     ]
-    keys = [(item.task, *anchor(item.call, "state")) for item, _ in found]
-    steps = within(keys, [gained for _, gained in found], ddof=ddof)
-    return weighted(
-        trials,
-        [
-            Credited(item.task, item.trial, item.call, item.advantage + step_share * step)
-            for (item, _), step in zip(found, steps, strict=True)
-        ],
-        length=length,
-    )
+    local = within([key for _, key, _ in found], [value for *_, value in found], ddof=ddof)
+    return [
+        replace(item, advantage=item.advantage + share * more) for (item, *_), more in zip(found, local, strict=True)
+    ]
+
+
+def _states_and_returns(segment: Segment, gamma: float) -> Iterable[tuple[Hashable, float]]:
+    gained = returns([call.reward for call in segment.calls], gamma)
+    return zip((call.state for call in segment.calls), gained, strict=True)
 
 
 def lamer(
