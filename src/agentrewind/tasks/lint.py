@@ -52,6 +52,7 @@ _NO_REFERENCE = tuple(
         (r"^\s*sleep\b|[;&|]\s*sleep\b", "waits"),
         (r"\buntil\b.*;\s*do\b|\bfor attempt\b|\bretry\b", "tries something again"),
         (r"\bgit\s+(?:reset\s+--hard|stash|checkout\s+--|restore)\b", "takes something back"),
+        (r"\|\s*head\b", "closes a pipe while it is written to, so that chance decides what is said"),
         (r"\b(?:curl|wget|pip install|apt-get|git clone \w+://)", "uses the network"),
     )
 )

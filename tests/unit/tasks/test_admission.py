@@ -191,6 +191,13 @@ BAD = [
     ),
     Bad(
         "scripts",
+        SOLVE,
+        "# step tidy\n",
+        "# step tidy\nls | head\n",
+        "closes a pipe while it is written to",
+    ),
+    Bad(
+        "scripts",
         VIOLATE,
         "python3 tools/tidy.py\n",
         "until python3 tools/tidy.py; do :; done\n",

@@ -26,7 +26,7 @@ def parse(''', 1)
 ''')
 path.write_text(text)
 END
-python3 tools/parse_log.py logs/gate.log.3 | head -n 3
+python3 tools/parse_log.py logs/gate.log.3 | sed -n 1,3p
 
 # step zones
 sed -i 's/time = dt.datetime.fromisoformat(stamp)$/time = dt.datetime.fromisoformat(stamp + zone).astimezone(dt.timezone.utc)/' tools/parse_log.py
