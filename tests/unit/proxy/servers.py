@@ -8,9 +8,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
 
 from agentrewind.core.wire import WireReply
 from agentrewind.integrations.proxy import Callers, Listening, Proxy, Upstream
@@ -160,6 +161,8 @@ class Front:
     """A running proxy, and a plain way to ask it."""
 
     proxy: Proxy
+    opened: ExitStack
+    """Closes what was connected here, also where a test fails in the middle."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -182,9 +185,13 @@ class Front:
     def chat(self, body: dict, **headers: str) -> tuple[int, dict[str, str], bytes]:
         return self.ask("POST", CHAT, json.dumps(body).encode(), {"content-type": "application/json", **headers})
 
+    def client(self) -> http.client.HTTPConnection:
+        """A connection for any number of requests after one another."""
+        return self.opened.enter_context(closing(http.client.HTTPConnection(*self.address, timeout=10)))
+
     def connect(self, rest: str, body: dict) -> socket.socket:
         """A raw connection on which one POST was sent."""
-        made = socket.create_connection(self.address, timeout=20)
+        made = self.opened.enter_context(socket.create_connection(self.address, timeout=20))
         data = json.dumps(body).encode()
         head = [
             f"POST {self.path(rest)} HTTP/1.1",
@@ -208,8 +215,71 @@ def front(
         "openai": Upstream(openai, api_key=key),
         "anthropic": Upstream(anthropic, "anthropic", key),
     }
-    with Proxy(interposer, upstreams, Listening(), callers=callers, limits=limits) as proxy:
-        yield Front(proxy)
+    with Proxy(interposer, upstreams, Listening(), callers=callers, limits=limits) as proxy, ExitStack() as opened:
+        yield Front(proxy, opened)
+
+
+class Fickle:
+    """A server on raw sockets that answers the first requests of a connection, and hangs up on the next in some way.
+
+    Args:
+        patience: how many requests are answered on the first connection, on the second one, …; the last holds on.
+        hang_up: called when more than that comes; nothing of the request has been read by then.
+    """
+
+    def __init__(self, patience: list[int], hang_up: Callable[[socket.socket], object]) -> None:
+        self._patience, self._hang_up = patience, hang_up
+        self.connections = 0
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._threads = [threading.Thread(target=self._accept)]
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._server.getsockname()[1]}/v1"
+
+    def __enter__(self) -> Self:
+        self._threads[0].start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        self._server.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            answered = self._patience[min(self.connections, len(self._patience) - 1)]
+            self.connections += 1
+            self._threads.append(threading.Thread(target=self._serve, args=(connection, answered)))
+            self._threads[-1].start()
+
+    def _serve(self, connection: socket.socket, answered: int) -> None:
+        with connection:
+            for _ in range(answered):
+                if not read_request(connection):
+                    return
+                connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+            self._hang_up(connection)
+
+
+def read_request(connection: socket.socket) -> bytes:
+    """All of one request; nothing, where the other side leaves instead."""
+    found = b""
+    while b"\r\n\r\n" not in found:
+        piece = connection.recv(1 << 16)
+        if not piece:
+            return b""
+        found += piece
+    head, _, body = found.partition(b"\r\n\r\n")
+    length = next((int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0)
+    while len(body) < length:
+        body += connection.recv(1 << 16)
+    return head + b"\r\n\r\n" + body
 
 
 def until(what: Callable[[], object], seconds: float = 10.0) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 
 import pytest
@@ -13,13 +12,12 @@ from tests.unit.proxy.servers import Front, Passing, Provider, front
 
 
 def refused(place: Front, path: str, headers: dict[str, str]) -> str:
-    connection = http.client.HTTPConnection(*place.address, timeout=10)
+    connection = place.client()
     connection.request("POST", path, b"{}", headers)
     answer = connection.getresponse()
     assert answer.status == 403
     assert answer.getheader("content-type") == "application/json"
-    told = json.loads(answer.read())["error"]["message"]
-    connection.close()
+    told: str = json.loads(answer.read())["error"]["message"]
     return told
 
 

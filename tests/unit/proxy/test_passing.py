@@ -54,12 +54,11 @@ def test_an_answer_stays_compressed_and_keeps_status_and_headers(provider: Provi
 
 def test_a_chunked_upload_streams(provider: Provider, interposer: Passing):
     with front(interposer, provider.base_url) as place:
-        connection = http.client.HTTPConnection(*place.address, timeout=10)
+        connection = place.client()
         connection.request(
             "POST", place.path("/v1/audio"), (piece for piece in (b"one", b"two" * 50_000)), encode_chunked=True
         )
         assert connection.getresponse().status == 200
-        connection.close()
     assert provider.last.body == b"one" + b"two" * 50_000
 
 
@@ -75,13 +74,12 @@ def test_an_answer_streams_piece_by_piece(provider: Provider, interposer: Passin
 
     provider.answer = answer
     with front(interposer, provider.base_url) as place:
-        connection = http.client.HTTPConnection(*place.address, timeout=10)
+        connection = place.client()
         connection.request("GET", place.path("/v1/events"))
         stream = connection.getresponse()
         assert stream.read1(100) == b"data: 1\n\n"
         go_on.set()
         assert stream.read() == b"data: 2\n\n"
-        connection.close()
 
 
 def test_a_client_that_reads_slowly_holds_the_upstream_back(provider: Provider, interposer: Passing):
@@ -96,13 +94,12 @@ def test_a_client_that_reads_slowly_holds_the_upstream_back(provider: Provider, 
 
     provider.answer = answer
     with front(interposer, provider.base_url) as place:
-        connection = http.client.HTTPConnection(*place.address, timeout=10)
+        connection = place.client()
         connection.request("GET", place.path("/v1/much"))
         stream = connection.getresponse()
         time.sleep(1)
         assert len(sent) < 100
         assert len(stream.read()) == 200 * 500_000
-        connection.close()
 
 
 def test_a_client_that_leaves_ends_the_request_upstream(provider: Provider, interposer: Passing):
@@ -133,11 +130,10 @@ def test_an_answer_that_breaks_off_breaks_off_for_the_client_too_and_nothing_is_
 
     provider.answer = answer
     with front(interposer, provider.base_url) as place:
-        connection = http.client.HTTPConnection(*place.address, timeout=10)
+        connection = place.client()
         connection.request("GET", place.path("/v1/events"))
         with pytest.raises((http.client.IncompleteRead, ConnectionError)):
             connection.getresponse().read()
-        connection.close()
     assert capfd.readouterr() == ("", "")
 
 
@@ -153,25 +149,23 @@ def test_closing_cuts_off_what_is_passed_on_for_ever(
 
     provider.answer = answer
     with front(interposer, provider.base_url) as place:
-        connection = http.client.HTTPConnection(*place.address, timeout=10)
+        connection = place.client()
         connection.request("GET", place.path("/v1/events"))
         stream = connection.getresponse()
         assert stream.read1(100) == b"data: 1\n\n"
         place.proxy.close()
         with pytest.raises((http.client.IncompleteRead, ConnectionError)):
             stream.read()
-        connection.close()
 
 
 def test_connections_are_kept(provider: Provider, interposer: Passing):
     with front(interposer, provider.base_url) as place:
-        connection = http.client.HTTPConnection(*place.address, timeout=10)
+        connection = place.client()
         for _ in range(3):
             connection.request("GET", place.path("/v1/models"))
             first = connection.sock
             assert connection.getresponse().read()
             assert connection.sock is first
-        connection.close()
 
 
 def test_the_environments_proxies_are_not_used_for_a_loopback_upstream(

@@ -21,6 +21,7 @@ from agentrewind.integrations.proxy.callers import Callers
 from agentrewind.integrations.proxy.calls import Call
 from agentrewind.integrations.proxy.client import Client, ClientLeft, Receive, Scope, SendEvent
 from agentrewind.integrations.proxy.line import Line
+from agentrewind.integrations.proxy.passage import Passage
 from agentrewind.integrations.proxy.upstream import Family, Upstream
 
 ANTHROPIC_MOUNT = b"/anthropic"
@@ -77,11 +78,9 @@ class App:
         self._token = token.encode("ascii")
         self._hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
         self._pool = ThreadPoolExecutor(CONVERSATIONS, thread_name_prefix="agentrewind call")
-        self._http = {
-            family: upstream.http_client(trust_env=not target.on_loopback, silence_s=limits.silence_s)
-            for family, target in upstreams.items()
-        }
-        self._lines = {family: Line(target, limits.silence_s) for family, target in upstreams.items()}
+        trusted = httpx.create_ssl_context()
+        self._passages = {family: Passage(to, trusted, limits.silence_s) for family, to in upstreams.items()}
+        self._lines = {family: Line(to, trusted, limits.silence_s) for family, to in upstreams.items()}
         self._under_way: set[asyncio.Task[Any]] = set()
         self._closing = False
         self.failures: list[Exception] = []
@@ -114,8 +113,8 @@ class App:
         await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
         for line in self._lines.values():
             line.close()
-        for client in self._http.values():
-            await client.aclose()
+        for passage in self._passages.values():
+            await passage.close()
 
     async def _handle(self, scope: Scope, client: Client) -> None:
         refused, path = self._let_in(scope, client)
@@ -222,7 +221,7 @@ class App:
 
     async def _piped(self, client: Client, target: _Target, request: httpx.Request) -> None:
         try:
-            answer = await self._http[target.upstream.family].send(request, stream=True)
+            answer = await self._passages[target.upstream.family].send(request, has_body=client.has_body)
         except httpx.HTTPError as error:
             await client.answer(answers.unreachable(error))
             return

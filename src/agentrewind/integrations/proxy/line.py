@@ -7,28 +7,17 @@ an event loop makes.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import select
-import socket
 import ssl
-import threading
 import urllib.request
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import httpcore
 import httpx
 
 from agentrewind.core.wire import WireReply
 from agentrewind.integrations.proxy import upstream
+from agentrewind.integrations.proxy.connections import Attempt, Attempts, Caller, Network
 from agentrewind.integrations.proxy.upstream import Headers, Upstream
-
-
-class Caller(Protocol):
-    """Whoever waits for an answer, and may go away."""
-
-    def holds(self, cut: Callable[[], object]) -> None:
-        """From here on, `cut` ends what it waits for. Raises: ClientLeft: it has gone away already."""
 
 
 class Line:
@@ -38,10 +27,11 @@ class Line:
         silence_s: how long the upstream may send nothing.
     """
 
-    def __init__(self, to: Upstream, silence_s: float) -> None:
+    def __init__(self, to: Upstream, trusted: ssl.SSLContext, silence_s: float) -> None:
         self._to = to
-        self._calls = threading.local()
-        self._pool = _pool(to, _Network(asyncio.get_running_loop(), self._calls))
+        self._attempts = Attempts()
+        network = Network(asyncio.get_running_loop(), self._attempts)
+        self._pool, self._fresh = (_pool(to, trusted, network, kept) for kept in (upstream.KEPT, 0))
         self._extensions = {
             "timeout": {"connect": upstream.CONNECT_S, "read": silence_s, "write": silence_s, "pool": None}
         }
@@ -49,22 +39,41 @@ class Line:
     def ask(self, target: bytes, headers: Headers, content: bytes, caller: Caller) -> WireReply:
         """The answer to a POST to this path and query of the upstream, read and decoded.
 
+        The upstream may hang up on a kept connection at the moment at which it is used. So a call over such a one that
+        breaks before a byte of an answer is made once more, over a new one, as browsers do. A call over a new one never
+        is. In the worst case the upstream has worked on both.
+
         Raises:
             httpx.HTTPError: there is none. ClientLeft.
         """
-        self._calls.caller = caller
         base = self._to.base
         url = httpcore.URL(scheme=base.raw_scheme, host=base.raw_host, port=base.port, target=target)
+        request = {"url": url, "headers": headers, "content": content, "extensions": self._extensions}
         try:
-            answer = self._pool.request("POST", url, headers=headers, content=content, extensions=self._extensions)
+            answer = self._answer(request, caller)
         except _ERRORS as error:
             raise _as_httpx(error) from error
-        finally:
-            self._calls.caller = None
         return WireReply(answer.status, upstream.of_read_answer(answer.headers), _decoded(answer))
+
+    def _answer(self, request: dict[str, Any], caller: Caller) -> httpcore.Response:
+        first = Attempt(caller)
+        try:
+            return self._attempt(self._pool, request, first)
+        except _BROKEN:
+            if first.heard or not first.kept:
+                raise
+        return self._attempt(self._fresh, request, Attempt(caller))
+
+    def _attempt(self, pool: httpcore.ConnectionPool, request: dict[str, Any], attempt: Attempt) -> httpcore.Response:
+        self._attempts.current = attempt
+        try:
+            return pool.request("POST", **request)
+        finally:
+            del self._attempts.current
 
     def close(self) -> None:
         self._pool.close()
+        self._fresh.close()
 
 
 def _decoded(answer: httpcore.Response) -> bytes:
@@ -81,6 +90,7 @@ _ERRORS = (
     httpcore.ProxyError,
     httpcore.UnsupportedProtocol,
 )
+_BROKEN = (httpcore.NetworkError, httpcore.RemoteProtocolError)
 
 
 def _as_httpx(error: Exception) -> httpx.HTTPError:
@@ -92,12 +102,14 @@ def _as_httpx(error: Exception) -> httpx.HTTPError:
 # --- pools ------------------------------------------------------------------------------------------------------------
 
 
-def _pool(to: Upstream, network: httpcore.NetworkBackend) -> httpcore.ConnectionPool:
+def _pool(
+    to: Upstream, trusted: ssl.SSLContext, network: httpcore.NetworkBackend, kept: int
+) -> httpcore.ConnectionPool:
     """Raises: ImportError: the environment names a SOCKS proxy, and `socksio` isn't there."""
     common: dict[str, Any] = {
-        "ssl_context": httpx.create_ssl_context() if to.base.scheme == "https" else None,
+        "ssl_context": trusted,
         "max_connections": None,
-        "max_keepalive_connections": upstream.KEPT,
+        "max_keepalive_connections": kept,
         "keepalive_expiry": upstream.IDLE_S,
         "network_backend": network,
     }
@@ -107,7 +119,7 @@ def _pool(to: Upstream, network: httpcore.NetworkBackend) -> httpcore.Connection
     proxy = httpx.Proxy(name)
     raw = proxy.url
     at = httpcore.URL(scheme=raw.raw_scheme, host=raw.raw_host, port=raw.port, target=raw.raw_path)
-    if raw.scheme == "https":  # TLS inside of TLS, which the library knows how to do; its calls can't be cut off
+    if raw.scheme == "https":  # TLS inside of TLS, which the library does; its calls aren't cut off, nor made again
         common["network_backend"] = httpcore.SyncBackend()
     if raw.scheme.startswith("socks"):
         return httpcore.SOCKSProxy(proxy_url=at, proxy_auth=proxy.raw_auth, **common)
@@ -121,127 +133,3 @@ def _proxy_of(url: httpx.URL) -> str | None:
     if not found or urllib.request.proxy_bypass(url.netloc.decode("ascii")):
         return None
     return found if "://" in found else f"http://{found}"
-
-
-# --- connections that can be cut off ----------------------------------------------------------------------------------
-
-
-class _Network(httpcore.NetworkBackend):
-    """Connects in the event loop, so that a caller who goes away needn't wait for that either."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, calls: threading.local) -> None:
-        self._loop, self._calls = loop, calls
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.NetworkStream:
-        del local_address, socket_options
-        connecting = asyncio.run_coroutine_threadsafe(_connected(host, port), self._loop)
-        self._calls.caller.holds(connecting.cancel)
-        try:
-            return _Stream(connecting.result(timeout), self._calls)
-        except concurrent.futures.TimeoutError as error:
-            connecting.cancel()
-            raise httpcore.ConnectTimeout(str(error)) from error
-        except (OSError, concurrent.futures.CancelledError) as error:
-            raise httpcore.ConnectError(str(error)) from error
-
-
-async def _connected(host: str, port: int) -> socket.socket:
-    """A socket that is connected to one of the host's addresses. Raises: OSError: to none of them."""
-    loop = asyncio.get_running_loop()
-    failed = OSError(f"{host} has no address")
-    for family, kind, number, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        found = socket.socket(family, kind, number)
-        try:
-            found.settimeout(0)
-            await loop.sock_connect(found, address)
-            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError as error:
-            found.close()
-            failed = error
-        except BaseException:
-            found.close()
-            raise
-        else:
-            return found
-    raise failed
-
-
-class _Stream(httpcore.NetworkStream):
-    """A connection that belongs to the call that wrote to it last."""
-
-    def __init__(self, connected: socket.socket, calls: threading.local) -> None:
-        self._socket, self._calls = connected, calls
-        self._lock = threading.Lock()
-        self._owner: Caller | None = None
-
-    def _taken(self) -> None:
-        """It belongs to the call of this thread. Raises: ClientLeft."""
-        caller: Caller = self._calls.caller
-        if self._owner is not caller:
-            with self._lock:
-                self._owner = caller
-        caller.holds(lambda: self._cut(caller))
-
-    def _cut(self, caller: Caller) -> None:
-        with self._lock:
-            if self._owner is caller and self._socket.fileno() >= 0:
-                # Not TLS's own, which would take the object apart that another thread reads from.
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        try:
-            self._socket.settimeout(timeout)
-            return self._socket.recv(max_bytes)
-        except TimeoutError as error:
-            raise httpcore.ReadTimeout(str(error)) from error
-        except OSError as error:
-            raise httpcore.ReadError(str(error)) from error
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if not buffer:
-            return
-        self._taken()
-        try:
-            self._socket.settimeout(timeout)
-            self._socket.sendall(buffer)
-        except TimeoutError as error:
-            raise httpcore.WriteTimeout(str(error)) from error
-        except OSError as error:
-            raise httpcore.WriteError(str(error)) from error
-
-    def close(self) -> None:
-        with self._lock:
-            self._socket.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        self._taken()
-        try:
-            self._socket.settimeout(timeout)
-            return _Stream(ssl_context.wrap_socket(self._socket, server_hostname=server_hostname), self._calls)
-        except TimeoutError as error:
-            raise httpcore.ConnectTimeout(str(error)) from error
-        except OSError as error:
-            raise httpcore.ConnectError(str(error)) from error
-
-    def get_extra_info(self, info: str) -> Any:
-        """Whether the other side has something to say, or has left: then the pool takes another one."""
-        if info == "is_readable":
-            return _is_readable(self._socket)
-        return self._socket if info == "socket" else None
-
-
-def _is_readable(connection: socket.socket) -> bool:
-    if connection.fileno() < 0:
-        return True
-    poll = select.poll()
-    poll.register(connection, select.POLLIN)
-    return bool(poll.poll(0))

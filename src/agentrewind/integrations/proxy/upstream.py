@@ -125,12 +125,3 @@ def of_read_answer(headers: Iterable[tuple[bytes, bytes]]) -> tuple[tuple[str, s
     """The headers of an answer that was read and decoded."""
     kept = without(headers, _OF_THE_CONNECTION | _OF_THE_BYTES)
     return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in kept)
-
-
-def http_client(*, trust_env: bool, silence_s: float = SILENCE_S) -> httpx.AsyncClient:
-    """The client for one kind of upstreams; those on loopback are never reached through the environment's proxies."""
-    return httpx.AsyncClient(
-        trust_env=trust_env,
-        timeout=httpx.Timeout(silence_s, connect=CONNECT_S, pool=None),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEPT, keepalive_expiry=IDLE_S),
-    )
