@@ -21,7 +21,8 @@
     ├── NotRun                     a tool call was held back because of its effects; the text says so to the agent
     ├── RewindRefused              the rewind was not made; context and files are where they were
     ├── ProviderError              the model's endpoint could not be used (dead, wrong key, bad answer)
-    └── AgentError                 the harness failed by itself
+    ├── AgentError                 the harness failed by itself
+    └── TrainingStopped            a loss that isn't finite, or a gate not passed; the weights before it are kept
 """
 
 from __future__ import annotations
@@ -93,3 +94,6 @@ class ProviderError(AgentRewindError): ...
 
 
 class AgentError(AgentRewindError): ...
+
+
+class TrainingStopped(AgentRewindError): ...

@@ -1,6 +1,7 @@
 """What the policy is shown, and what of it comes back with a checkpoint (paper, appendix D.3).
 
-Three rules, one an environment family: see the classes. A context that a call was made from is never changed later.
+One rule an environment family, and one for compact prompts: see the classes. A context that a call was made from is
+never changed later.
 """
 
 from __future__ import annotations
@@ -110,8 +111,7 @@ class RestoresThePrefix:
 
     def went_back(self, target: int, note: str) -> None:
         del self._prefixes[target + 1 :]
-        self._notes = {at: text for at, text in self._notes.items() if at < target}
-        self._notes[target] = self._words.memory(note, target)
+        self._notes = _with_note(self._notes, target, note and self._words.memory(note, target))
         self._shown = self._since = ()
 
     def _told(self, view: View) -> View:
@@ -132,7 +132,7 @@ class RestoresThePrefixAndTells(RestoresThePrefix):
 
     def went_back(self, target: int, note: str) -> None:
         super().went_back(target, note)
-        self._memories = (*self._memories, self._words.memory(note, target))
+        self._memories = (*self._memories, *([self._words.memory(note, target)] if note else ()))
         self._tell = True
 
     def _told(self, view: View) -> View:
@@ -164,7 +164,37 @@ class BuildsAnew:
 
     def went_back(self, target: int, note: str) -> None:
         self._since = ()
-        self._memories = (*self._memories, self._words.memory(note, target))
+        self._memories = (*self._memories, *([self._words.memory(note, target)] if note else ()))
+
+
+class ShowsThePresent:
+    """The compact style of MineSweeper and Sokoban, for models that read a few dozen words: one observation is all of a
+    state there. The notes on the path, the present observation, and what was answered to it; nothing from before.
+    """
+
+    def __init__(self, wording: Wording) -> None:
+        self._words = wording
+        self._start: Context = (_message("system", wording.system()),)
+        self._notes: dict[int, str] = {}
+        self._since: Context = ()
+
+    def show(self, view: View) -> None:
+        self._since = (_message("user", self._words.observation(view)),)
+
+    def context(self) -> Context:
+        return (*self._start, *(_message("user", note) for note in self._notes.values()), *self._since)
+
+    def answered(self, text: str, told: str | None = None) -> None:
+        self._since = (*self._since, *_exchange(text, told))
+
+    def went_back(self, target: int, note: str) -> None:
+        self._notes = _with_note(self._notes, target, note and self._words.memory(note, target))
+
+
+def _with_note(notes: dict[int, str], target: int, note: str) -> dict[int, str]:
+    """Those from before the target, and the new one; an empty one says nothing, and isn't shown."""
+    kept = {at: text for at, text in notes.items() if at < target}
+    return {**kept, target: note} if note else kept
 
 
 def _exchange(text: str, told: str | None) -> Context:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentrewind.core.errors import UsageError
+from agentrewind.learn.remarks import Remarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class Method:
     """A failure leads back to the initial state, whatever the reflection says, and nothing is asked for before one."""
     assistant: bool = False
     """After each decision a second prompt looks for an error and says where it is."""
+    remarks: Remarks = "own"
+    """Whose remark goes back with the policy; what it wrote itself is paid for and chooses the target all the same."""
 
 
 THINK = "First think it through, then end with exactly one action tag."
@@ -34,6 +37,10 @@ METHODS = {
         Method("reflexion", THINK, restarts=True),
         Method("ga-rollback", THINK, assistant=True),
         Method("retrospective", THINK),
+        Method("no-memory", THINK, remarks="none"),
+        Method("oracle-remark", THINK, remarks="oracle"),
+        Method("random-remark", THINK, remarks="random"),
+        Method("raw-suffix", THINK, remarks="suffix"),
     )
 }
 RETROSPECTIVE = METHODS["retrospective"]

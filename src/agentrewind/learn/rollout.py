@@ -15,6 +15,7 @@ from agentrewind.core.environment import Branch, IllegalAction
 from agentrewind.learn.answers import Asked, decision, reflection
 from agentrewind.learn.contexts import BranchView, View
 from agentrewind.learn.methods import RETROSPECTIVE, Method
+from agentrewind.learn.remarks import given
 from agentrewind.learn.rules import Rules
 from agentrewind.learn.trial import Call, Context, Kind, Output, Recovery, Segment, Trial
 from agentrewind.learn.worlds import World
@@ -231,6 +232,14 @@ def _recover(run: _Run, trigger: str, asked: int | None) -> Generator[Request, O
     return None
 
 
+def _told(run: _Run, call: Call, target: int, own: str) -> str:
+    """The note, in the state that is gone back to."""
+    seed = f"{run.world.task}/{call.number}"
+    suffix = tuple(map(run.world.write, run.actions[target:]))
+    world = run.world
+    return given(run.method.remarks, own, environment=world.environment, write=world.write, suffix=suffix, seed=seed)
+
+
 def _target(run: _Run, asked: int | None, said: int | None) -> int:
     """The one asked for, else the one that the reflection names, else the state before the last decision."""
     if asked is not None:
@@ -261,13 +270,14 @@ def _room_for_a_review(run: _Run) -> bool:
     return run.proactive < rules.proactive and len(run.calls) + 2 <= rules.calls and segments_left
 
 
-def _go_back(run: _Run, call: Call, trigger: str, target: int, note: str) -> None:
+def _go_back(run: _Run, call: Call, trigger: str, target: int, own: str) -> None:
     abandoned = run.environment.branch_score(run.branch(target))
+    point = run.points[target]
+    run.environment.restore(point.state)
+    note = _told(run, call, target, own)
     run.recoveries.append(Recovery(len(run.segments) - 1, call, trigger, run.k, target, note, abandoned))
     forced = run.recoveries[-1].forced
     run.attempts, run.proactive = run.attempts + forced, run.proactive + (not forced)
-    point = run.points[target]
-    run.environment.restore(point.state)
     del run.points[target + 1 :], run.actions[target:], run.rewards[target:]
     if not run.rules.restores_allowance:
         run.points[target] = replace(point, spent=0)

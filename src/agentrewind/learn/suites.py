@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,6 +47,10 @@ class Suite:
     """So many trials may be under way at once, where a world takes much; None: any number."""
     restores_allowance: bool = True
     """False: the allowance of a path begins anew after a way back (retrospective.md, section 1)."""
+
+    def rules(self, rules: Rules) -> Rules:
+        """Rules as this environment has them."""
+        return replace(rules, restores_allowance=rules.restores_allowance and self.restores_allowance)
 
     def solver_of(self, number: int) -> Solver:
         return self.solvers[number]() if self.solvers else self.solver()

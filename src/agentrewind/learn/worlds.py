@@ -19,6 +19,7 @@ from agentrewind.learn.contexts import (
     Conversation,
     RestoresThePrefix,
     RestoresThePrefixAndTells,
+    ShowsThePresent,
     Wording,
 )
 from agentrewind.learn.methods import RETROSPECTIVE, Method
@@ -30,6 +31,8 @@ from agentrewind.learn.prompts.sokoban import SAYING
 from agentrewind.learn.rules import Rules
 
 Style = Literal["full", "compact"]
+_CONVERSATIONS: dict[Style, Callable[[Wording], Conversation]] = {"full": RestoresThePrefix, "compact": ShowsThePresent}
+"""Of worlds whose state is a board."""
 _CELL = re.compile(r"\(?\s*(-?\d{1,4})\s*[,; ]\s*(-?\d{1,4})\s*\)?")
 _SEPARATORS = re.compile(r"[\s,;>→-]+")
 
@@ -58,11 +61,12 @@ def minesweeper(
     task: str, game: MineSweeper, rules: Rules, style: Style = "full", method: Method = RETROSPECTIVE
 ) -> World:
     words = Words(saying(game.board.size, game.board.mines.bit_count()), rules, style, method.answer)
-    return World(task, game, words, _cell, lambda cell: f"({cell[0]},{cell[1]})", list, RestoresThePrefix)
+    return World(task, game, words, _cell, lambda cell: f"({cell[0]},{cell[1]})", list, _CONVERSATIONS[style])
 
 
 def sokoban(task: str, game: Sokoban, rules: Rules, style: Style = "full", method: Method = RETROSPECTIVE) -> World:
-    return World(task, game, Words(SAYING, rules, style, method.answer), _turn, ", ".join, list, RestoresThePrefix)
+    words = Words(SAYING, rules, style, method.answer)
+    return World(task, game, words, _turn, ", ".join, list, _CONVERSATIONS[style])
 
 
 def alfworld(task: str, game: AlfWorld, rules: Rules, style: Style = "full", method: Method = RETROSPECTIVE) -> World:

@@ -16,7 +16,20 @@ def saying(size: int, mines: int) -> Saying:
         " its neighbours too. Revealing a mine ends the attempt. Revealing an open cell does nothing and counts."
     )
     about = "mines found, cells proven safe or mined by the clues"
-    return Saying(game, f"minesweeper {size} mines {mines}", EXAMPLE, about, "Reveal one closed cell.")
+    return Saying(game, f"minesweeper {size} mines {mines}", EXAMPLE, about, "Reveal one closed cell.", drawn)
+
+
+def drawn(board: str) -> str:
+    """The board, and once more with its closed cells by name: to a small model that reads from left to right each
+    choice then comes after all clues around it, and has a word of its own.
+    """
+    symbols = board.split()
+    size = int(len(symbols) ** 0.5)
+    named = [
+        f"({cell // size + 1},{cell % size + 1})" if symbol == "?" else symbol for cell, symbol in enumerate(symbols)
+    ]
+    rows = (" ".join(named[first:][:size]) for first in range(0, len(named), size))
+    return "\n".join((board, *rows))
 
 
 EXAMPLE = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agentrewind.learn.contexts import BranchView, View
@@ -90,13 +91,13 @@ def _earlier(branch: BranchView) -> str:
     return "\n\n".join(branch.earlier) or "none"
 
 
-def compact_reflection(branch: BranchView) -> str:
+def compact_reflection(branch: BranchView, draw: Callable[[str], str] = str) -> str:
     since = branch.source - 1 if branch.target is None else branch.target
     target = f"C_{branch.target}" if branch.target is not None else f"choose 0-{branch.source - 1}"
     done = "; ".join(branch.actions[since:])
     return (
-        f"{branch.trigger} at C_{branch.source}\n{branch.states[branch.source]}\n"
-        f"C_{since}\n{branch.states[since]}\ndid {done}\nto {target}"
+        f"{branch.trigger} at C_{branch.source}\ndid {done}\nto {target}\n"
+        f"{branch.states[branch.source]}\nC_{since}\n{draw(branch.states[since])}"
     )
 
 
@@ -114,6 +115,8 @@ class Saying:
     """Facts that a note may be about."""
     ask: str = ""
     """What an observation ends with."""
+    draw: Callable[[str], str] = str
+    """A state as the compact style shows it."""
 
 
 class Words:
@@ -133,17 +136,21 @@ class Words:
 
     def observation(self, view: View) -> str:
         if not self._full:
-            return f"{compact_numbers(view)}\n{view.observation}"
+            return f"{compact_numbers(view)}\n{self._saying.draw(view.observation)}"
         return f"{view.observation}\n{numbers(view)}\n{self._saying.ask}"
 
     def feedback(self, why: str, view: View) -> str:
         return f"{why}\n{numbers(view)}" if self._full else f"invalid {compact_numbers(view)}"
 
     def memory(self, note: str, target: int) -> str:
-        return f"Note from a branch that left C_{target} and was abandoned:\n{note}" if self._full else f"note {note}"
+        return (
+            f"Note from a branch that left C_{target} and was abandoned:\n{note}"
+            if self._full
+            else f"note C_{target} {note}"
+        )
 
     def reflection(self, branch: BranchView) -> Context:
         saying = self._saying
         system = f"{saying.game}\n\nYou look back on a branch of your own play." if self._full else "reflect"
-        user = full_reflection(branch, saying.about) if self._full else compact_reflection(branch)
+        user = full_reflection(branch, saying.about) if self._full else compact_reflection(branch, saying.draw)
         return ({"role": "system", "content": system}, {"role": "user", "content": user})

@@ -18,4 +18,11 @@ EXAMPLE = (
     f" {TURN} moves and looks like <action>up, right, right</action>; only the last action tag of an answer counts."
 )
 ABOUT = "pushes that can't be taken back, squares a box must not reach, which box belongs where"
-SAYING = Saying(GAME, "sokoban", EXAMPLE, ABOUT, f"Make one to {TURN} moves.")
+
+
+def drawn(room: str) -> str:
+    """Twice, so that a small model that reads from left to right comes to each square after all around it."""
+    return f"{room}\n{room}"
+
+
+SAYING = Saying(GAME, "sokoban", EXAMPLE, ABOUT, f"Make one to {TURN} moves.", drawn)

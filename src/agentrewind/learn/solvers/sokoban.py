@@ -9,6 +9,7 @@ from agentrewind.environments.sokoban.distances import distances, solution
 from agentrewind.environments.sokoban.game import TURN
 from agentrewind.environments.sokoban.room import MOVES, Room, State, read
 from agentrewind.learn.contexts import BranchView, View
+from agentrewind.learn.remarks import STEPS, Remark
 from agentrewind.learn.trial import Context
 
 WORTH = 4
@@ -24,9 +25,7 @@ class Shortest:
 
     def best(self, view: View, avoided: frozenset[str], draws: Draws) -> str:
         del avoided, draws
-        room, state = read(view.observation)
-        moves = solution(room, self._distances(room), state)[:TURN]
-        return ", ".join(MOVES[move] for move in moves)
+        return self._turns(view.observation)[0]
 
     def worth_leaving(self, seen: Sequence[View]) -> int | None:
         """An earlier state that is so much nearer that going on costs more of the allowance than was spent since."""
@@ -46,9 +45,25 @@ class Shortest:
     def lesson(self, branch: BranchView) -> str:
         return f"never again {branch.actions[-1]} there"
 
+    def remark(self, branch: BranchView, target: int, draws: Draws) -> Remark:
+        """The turn that made it unsolvable, and the next ones of a shortest solution from the target."""
+        del draws
+        avoid = branch.actions[-1:] if branch.trigger == "failed" else ()
+        return Remark(tuple(avoid), tuple(self._turns(branch.states[target])[:STEPS]))
+
+    def carried_out(self, view: View, remark: Remark, since: int) -> str | None:
+        """The planned turn whose place it is."""
+        del view
+        return remark.plan[since] if since < len(remark.plan) else None
+
     def avoided(self, context: Context) -> frozenset[str]:
         del context
         return frozenset()
+
+    def _turns(self, observation: str) -> list[str]:
+        room, state = read(observation)
+        moves = [MOVES[move] for move in solution(room, self._distances(room), state)]
+        return [", ".join(moves[first:][:TURN]) for first in range(0, len(moves), TURN)]
 
     def _left(self, observation: str) -> int:
         """The fewest moves to solved; more than from anywhere, where there are none."""
