@@ -79,6 +79,9 @@ test-bench: ## The statistics of the benchmark with SciPy (downloads 80 MB once)
 test-ray: ## The benchmark on a local Ray (downloads 70 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh ray -m lane $(LATE) tests/lanes/ray
 
+test-train: ## The trainer, on the CPU (downloads 300 MB once)
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh train $(LATE) tests/lanes/train
+
 test-mcp: ## `agentrewind mcp` and the real client
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mcp tests/lanes/mcp "tests/docs/test_examples.py::test_the_examples_of_a_page_work[mcp.md]"
 

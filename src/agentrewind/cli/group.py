@@ -36,6 +36,7 @@ COMMANDS = {
     "export": "Write a run out: records, a bundle, trajectories, spans.",
     "import": "Take in a run from a bundle or a trajectory.",
     "learn": "Make training data of runs.",
+    "train": "Train a model on trials that go back.",
     "eval": "Play environments with a policy, with and without ways back.",
     "tasks": "List, check and write the tasks of the benchmark.",
     "bench": "Run tasks under several strategies, and compare what came of them.",
