@@ -32,8 +32,8 @@ from agentrewind.core.codec import Json, to_plain
 from agentrewind.core.effects import Confinement as Effects
 from agentrewind.core.errors import UsageError
 from agentrewind.tasks.loading import load
+from agentrewind.tasks.shipped import names as known_suites
 from agentrewind.tasks.shipped import suite as shipped
-from agentrewind.tasks.shipped import suites
 from agentrewind.ui.text import as_json, plural
 
 FOUR = "continue,restart,review,rewind"
@@ -45,7 +45,7 @@ def _listed(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str
 
 
 of_a_suite = together(
-    click.option("--suite", default="core", show_default=True, help="A suite, or a directory of tasks."),
+    click.option("--suite", default="core", show_default=True, help="A suite, `all` of them, or a directory of tasks."),
     click.option("--tasks", default="", callback=_listed, help="Only these of the suite, with commas between."),
 )
 by_models = together(
@@ -142,12 +142,14 @@ def run(  # noqa: PLR0917
 
 def _tasks(suite: str, names: Sequence[str]) -> dict[str, str]:
     """The tasks that can run here, by name. Says which can't."""
-    if suite in suites():
+    if suite in known_suites():
         found = shipped(suite)
     else:
         paths = sorted(path.parent for path in Path(suite).glob("*/task.toml"))
         if not paths:
-            raise UsageError(f"There is no suite {suite!r}, nor a directory of tasks. Known: {', '.join(suites())}.")
+            raise UsageError(
+                f"There is no suite {suite!r}, nor a directory of tasks. Known: {', '.join(known_suites())}."
+            )
         found = tuple(load(path) for path in paths)
     unknown = set(names) - {task.name for task in found}
     if unknown:

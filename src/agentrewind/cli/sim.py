@@ -21,7 +21,7 @@ from agentrewind.ui.text import as_json
 
 
 @click.command(epilog="Example: agentrewind sim --suite core --port 8123")
-@click.option("--suite", default="core", show_default=True, help="Whose tasks it knows.")
+@click.option("--suite", default="core", show_default=True, help="Whose tasks it knows; `all`: of every suite.")
 @click.option("--task", "tasks", multiple=True, metavar="TASK", help="A task, or its directory; instead of the suite.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where to listen on 127.0.0.1. 0: any free one.")
 @click.option("--profiles", "listing", is_flag=True, help="Show the profiles and their knobs, and serve nothing.")

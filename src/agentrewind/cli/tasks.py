@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+from rich.console import Console
 from rich.text import Text
 
 from agentrewind.cli.columns import Cell, show_columns
@@ -21,8 +22,9 @@ from agentrewind.tasks.building import build as build_task
 from agentrewind.tasks.evaluator import Evaluator
 from agentrewind.tasks.gates import GATES
 from agentrewind.tasks.inspection import Finding, grounds, inspected
+from agentrewind.tasks.review import review_of
 from agentrewind.tasks.screens import SCREENS
-from agentrewind.tasks.shipped import find, suite, suites
+from agentrewind.tasks.shipped import EVERY, find, suite
 from agentrewind.tasks.task import Task
 from agentrewind.ui.text import as_json, one_line, plural, printable, printable_block
 
@@ -40,11 +42,11 @@ def command() -> None:
 
 
 @command.command("list", epilog="Example: agentrewind tasks list --suite core")
-@click.option("--suite", "only", default="", help="Only the tasks of this suite.")
+@click.option("--suite", "only", default="", help="Only the tasks of this suite; `all`: of every one.")
 @json_option
 def list_(only: str, as_object: bool) -> None:
     """List the tasks that come with agentrewind."""
-    tasks = _of_suites((only,) if only else suites())
+    tasks = suite(only or EVERY)
     if as_object:
         print(as_json([_facts(task) for task in tasks]))
         return
@@ -53,10 +55,6 @@ def list_(only: str, as_object: bool) -> None:
         for task in tasks
     ]
     show_columns([("task", "criteria", "family", ""), *rows], out(), flexible=3, right=(1,), header=True)
-
-
-def _of_suites(names: Sequence[str]) -> list[Task]:
-    return [task for name in names for task in suite(name)]
 
 
 def _facts(task: Task) -> dict[str, object]:
@@ -74,7 +72,9 @@ def _facts(task: Task) -> dict[str, object]:
 
 @command.command(epilog="Example: agentrewind tasks show core/fixture-catalog --criteria")
 @_ONE
-@click.option("--criteria", is_flag=True, help="Also what is judged, and the trap: what no agent is told.")
+@click.option(
+    "--criteria", is_flag=True, help="Also what no agent is told: what is judged, the trap, and a reader's review."
+)
 @json_option
 def show(ref: str, criteria: bool, as_object: bool) -> None:
     """Show what an agent is told of a task."""
@@ -90,6 +90,14 @@ def show(ref: str, criteria: bool, as_object: bool) -> None:
         console.print(Text(f"\ntrap: {task.trap}\n"))
         rows = [(item.id, item.category, item.intent) for item in task.checklist]
         show_columns(rows, console, flexible=2)
+        _show_review(task, console)
+
+
+def _show_review(task: Task, console: Console) -> None:
+    if (review := review_of(task.path)) is not None:
+        console.print(f"\nreview by {review.reader}, {review.date}, scores from 1 to 5:")
+        answers = [(question, str(answer.score), answer.says) for question, answer in review.answers.items()]
+        show_columns(answers, console, flexible=2)
 
 
 @command.command(epilog="Example: agentrewind tasks build core/fixture-catalog work")
@@ -179,7 +187,7 @@ def check(refs: tuple[str, ...], everything: bool, only: tuple[str, ...], jobs: 
     """
     if bool(refs) == everything:
         raise UsageError("Name the tasks to check, or say --all.")
-    tasks = _of_suites(suites()) if everything else [find(ref) for ref in refs]
+    tasks = suite(EVERY) if everything else tuple(map(find, refs))
     for task in tasks:
         if task.kind != "agentrewind":
             raise UsageError(

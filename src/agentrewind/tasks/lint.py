@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentrewind.tasks.inspection import Grounds
+from agentrewind.tasks.review import review_of
 from agentrewind.tasks.task import Criterion, text_of
 
 _FORBIDDEN = {
@@ -59,7 +60,10 @@ _NO_REFERENCE = tuple(
 
 
 def structure(at: Grounds) -> Iterator[str]:
-    """Each criterion has one check and each check a criterion; what is asked is said; nothing is named twice."""
+    """Each criterion has one check and each check a criterion; what is asked is said; nothing is named twice.
+
+    A review, where there is one, answers every question.
+    """
     names = [name for name in _functions(at) if re.match(r"[a-z]\w*?\d+_", name)]
     for criterion in at.task.checklist:
         count = sum(name.startswith(f"{criterion.id.lower()}_") for name in names)
@@ -75,6 +79,7 @@ def structure(at: Grounds) -> Iterator[str]:
         yield "the environment has a network"
     for name in ("environment/Dockerfile", "tests/test.sh"):
         text_of(at.task.path / name)
+    review_of(at.task.path)
 
 
 def _functions(at: Grounds) -> list[str]:

@@ -12,6 +12,8 @@ TEMPLATE = Path(__file__).parent / "template"
 """A small task that passes all gates, to begin from."""
 SUITES = Path(__file__).parent / "suites"
 """A directory a suite, a directory a task. It holds the solutions: no agent may see it."""
+EVERY = "all"
+"""The name under which the tasks of all suites are one suite."""
 
 
 def suites() -> tuple[str, ...]:
@@ -19,10 +21,21 @@ def suites() -> tuple[str, ...]:
     return tuple(sorted({path.parent.parent.name for path in SUITES.glob("*/*/task.toml")}))
 
 
+def names() -> tuple[str, ...]:
+    """What `suite` knows: the suites, and the one of all."""
+    return (*suites(), EVERY)
+
+
 def suite(name: str) -> tuple[Task, ...]:
-    """The tasks of a suite, by name. Raises: UsageError: there is no such suite. BadTask: one of them is damaged."""
+    """The tasks of a suite, by name; those of all are in the order of the suites.
+
+    Raises:
+        UsageError: there is no such suite. BadTask: one of the tasks is damaged.
+    """
+    if name == EVERY:
+        return tuple(task for each in suites() for task in suite(each))
     if name not in suites():
-        raise UsageError(f"There is no suite {name!r}; there are: {', '.join(suites())}.")
+        raise UsageError(f"There is no suite {name!r}; there are: {', '.join(names())}.")
     return tuple(load(path, name) for path in sorted((SUITES / name).iterdir()) if (path / "task.toml").is_file())
 
 

@@ -12,6 +12,7 @@
     tests/checks.py         a function `p3_...` for the criterion P3
     tests/expected.json     frozen values, so that no check needs the builder
     tests/test.sh           runs the checks where another runner expects that
+    review.toml             what a reader who didn't write it says of it, if one has
 
 It is a Harbor task with some more files, so that other runners can run it (`agentrewind tasks export`).
 """

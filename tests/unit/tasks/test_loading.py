@@ -59,8 +59,13 @@ def test_a_task_is_found_by_its_directory_and_nothing_else_is_taken_for_one(tmp_
         with pytest.raises(BadTask):
             find(ref)
     assert "core" in suites()
-    with pytest.raises(UsageError, match="no suite 'other'"):
+    with pytest.raises(UsageError, match=r"no suite 'other'; there are: core, .*all"):
         suite("other")
+
+
+def test_the_suite_of_all_has_the_tasks_of_every_suite_in_their_order():
+    assert suite("all") == tuple(task for name in suites() for task in suite(name))
+    assert suite("all")[: len(suite("core"))] == suite("core")
 
 
 RUNS = "FROM ubuntu:24.04\nRUN apt-get update\n"
