@@ -109,6 +109,30 @@ def test_search_filters_and_keys(chromium, long):
         assert tab.locator("[role=tab][aria-selected=true]").inner_text() == "Memory"
 
 
+def test_the_line_between_tree_and_pane_is_dragged_and_moved_by_keys(chromium, long):
+    link, _ = long
+    with opened(chromium, link) as tab:
+        tab.wait_for_selector("#tree .row")
+        width = lambda: tab.locator(".left").bounding_box()["width"]  # noqa: E731
+        usual, selected = width(), tab.locator("#tree .row[aria-selected=true]").inner_text()
+        at = tab.locator(".divider").bounding_box()
+        tab.mouse.move(at["x"] + 3, 400)
+        tab.mouse.down()
+        tab.mouse.move(900, 400)
+        tab.mouse.up()
+        assert abs(width() - 900) < 20
+        tab.keyboard.press("ArrowLeft")
+        assert 10 < 900 - width() < 50
+        assert tab.locator("#tree .row[aria-selected=true]").inner_text() == selected
+        picture(tab, "wide-tree")
+        tab.reload()
+        tab.wait_for_selector("#tree .row")
+        assert 10 < 900 - width() < 50, "it is remembered"
+        tab.locator(".divider").focus()
+        tab.keyboard.press("Home")
+        assert abs(width() - usual) < 2
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_serious_for_people_who_see_or_point_otherwise(chromium, long, width, dark):

@@ -174,6 +174,8 @@ def plan_lines(plan: Json) -> Iterable[Text]:
     yield from (Text(f"  {act['what']} {path_name(act['path'])}", "dim") for act in acts[:_PATHS])
     if len(acts) > _PATHS:
         yield Text(f"  and {len(acts) - _PATHS:,} more", "dim")
+    for what in plan["undone"][:_PATHS]:
+        yield Text(f"  would be taken back first: {one_line(what)}", "green")
     for what in plan["survives"][:_PATHS]:
         yield Text(f"  stays done: {one_line(what)}", "yellow")
     for process in plan["processes"][:_PATHS]:

@@ -13,6 +13,7 @@ from tests.long_runs import long_run
 textual = pytest.importorskip("textual")
 from textual.widgets import Static  # noqa: E402
 
+from agentrewind.ui import panes  # noqa: E402
 from agentrewind.ui.terminal import RunTerminal  # noqa: E402
 from tests.unit.ui.test_page import recorded  # noqa: E402, F401 (a fixture)
 
@@ -104,3 +105,14 @@ def test_a_narrow_terminal_shows_one_thing_at_a_time(recorded):  # noqa: F811
     seen = lambda app: (app.query_one("#tree").display, app.query_one("#pane").display)  # noqa: E731
     both = driven(RunTerminal(home, recorded.id), [seen, "enter", seen, "escape", seen], NARROW)
     assert both == [(True, False), (False, True), (True, False)]
+
+
+def test_a_plan_names_what_is_taken_back_outside_and_what_stays_done():
+    plan = {"acts": [], "undone": ["refund of 42"], "survives": ["a mail"], "processes": ["make (41)"], "alive": True}
+    assert [line.plain for line in panes.plan_lines(plan)] == [
+        "No file would change.",
+        "  would be taken back first: refund of 42",
+        "  stays done: a mail",
+        "  would be ended: make (41)",
+        "The agent is alive: it goes back at its next model call.",
+    ]

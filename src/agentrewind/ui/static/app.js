@@ -688,6 +688,41 @@ function single(old, fresh, sign, text) {
     h("td", { class: sign === "+" ? "add" : sign === "-" ? "del" : "" }, h("span", { class: "sign" }, sign === "-" ? "−" : sign), ...block(text)));
 }
 
+// --- the line between the tree and the pane ---------------------------------------------------------------------------
+
+const NARROWEST = 20, WIDEST = 80, USUAL = 52;
+
+// Dragged with the mouse, moved with the arrow keys; a double click or Home gives back the usual width. It is remembered.
+function divider(main) {
+  const node = h("div", { class: "divider", role: "separator", tabindex: 0, title: "Drag, or use the arrow keys",
+    "aria-label": "Width of the tree, in percent", "aria-orientation": "vertical", "aria-valuemin": NARROWEST, "aria-valuemax": WIDEST });
+  const set = (share, keep = true) => {
+    const width = Math.min(WIDEST, Math.max(NARROWEST, share));
+    main.style.setProperty("--tree", `${width}%`);
+    node.setAttribute("aria-valuenow", Math.round(width));
+    if (keep) remember("tree", width);
+  };
+  const now = () => Number(node.getAttribute("aria-valuenow"));
+  const moves = { ArrowLeft: () => now() - 2, ArrowRight: () => now() + 2, Home: () => USUAL };
+  node.addEventListener("keydown", (event) => {
+    if (!(event.key in moves)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    set(moves[event.key]());
+  });
+  node.addEventListener("dblclick", () => set(USUAL));
+  node.addEventListener("pointerdown", (event) => { event.preventDefault(); node.focus(); node.setPointerCapture(event.pointerId); });
+  node.addEventListener("pointermove", (event) => {
+    if (node.hasPointerCapture(event.pointerId)) set((100 * (event.clientX - main.offsetLeft)) / main.offsetWidth);
+  });
+  set(Number(remembered("tree")) || USUAL, false);
+  return node;
+}
+
+// A page opened from a file may have no storage.
+function remember(name, value) { try { localStorage.setItem(`agentrewind.${name}`, value); } catch { /* for this time only, then */ } }
+function remembered(name) { try { return localStorage.getItem(`agentrewind.${name}`); } catch { return null; } }
+
 // --- one run ----------------------------------------------------------------------------------------------------------
 
 class View {
@@ -709,7 +744,9 @@ class View {
     await this.load();
     this.left = h("div", { class: "left" }, h("div", { class: "tools" }, this.words, this.filter, this.count), this.banner, this.tree.node, this.foot);
     this.bar = top(h("h1", {}), "");
-    this.app.replaceChildren(this.bar, h("main", { class: "split" }, this.left, this.pane.node));
+    const main = h("main", { class: "split" }, this.left, this.pane.node);
+    this.left.after(divider(main));
+    this.app.replaceChildren(this.bar, main);
     this.shell();
     this.tree.load(this.run);
     this.searchedCount();
