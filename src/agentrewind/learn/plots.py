@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from agentrewind.core.errors import UsageError
+from agentrewind.core.look import LIGHT, SERIES, colour_of
 from agentrewind.learn.scores import (
     LENGTHS,
     Score,
@@ -42,9 +43,22 @@ def figures(scores: Sequence[Score]) -> dict[str, Figure]:
         import matplotlib as mpl
     except ImportError as error:
         raise UsageError(NEEDED) from error
-    with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
+    with mpl.rc_context(look()):
         made = ((name, draw(scores)) for name, draw in _PICTURES.items())
         return {name: figure for name, figure in made if figure is not None}
+
+
+def look() -> dict[str, Any]:
+    """Matplotlib's settings for a picture that looks like our pages."""
+    from cycler import cycler
+
+    ink, soft = LIGHT["ink"], LIGHT["soft"]
+    return {
+        "font.size": 9, "text.color": ink, "axes.labelcolor": ink, "axes.edgecolor": soft,
+        "xtick.color": soft, "ytick.color": soft, "xtick.labelcolor": ink, "ytick.labelcolor": ink,
+        "grid.color": LIGHT["line"], "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
+        "axes.prop_cycle": cycler(color=SERIES), "figure.facecolor": LIGHT["panel"],
+    }  # fmt: skip
 
 
 def _success(scores: Sequence[Score]) -> Figure:
@@ -206,7 +220,7 @@ def _percent(axes: Axes, places: Sequence[str]) -> None:
     axes.set_xticks(range(len(places)), list(map(_broken, places)))
     axes.set_ylim(0, 105)
     axes.set_ylabel("solved, %")
-    axes.grid(axis="y", alpha=0.3)
+    axes.grid(axis="y")
 
 
 def _broken(place: str) -> str:
@@ -219,25 +233,25 @@ def _boxes(axes: Axes, scores: Sequence[Score], of: Callable[[Score], int | None
     found = summaries(scores)
     names = _names(found)
     environments = list(dict.fromkeys(item.cell.environment for item in found))
-    series = list(dict.fromkeys(names.values()))
-    width = 0.8 / len(series)
+    kinds = list(dict.fromkeys(names.values()))
+    width = 0.8 / len(kinds)
     for item in found:
         values = [value for score in scores if cell_of(score) == item.cell and (value := of(score)) is not None]
         if values:
-            number = series.index(names[_series(item)])
-            at = environments.index(item.cell.environment) + (number - (len(series) - 1) / 2) * width
-            _box(axes, at, width, values, f"C{number}")
+            number = kinds.index(names[_series(item)])
+            at = environments.index(item.cell.environment) + (number - (len(kinds) - 1) / 2) * width
+            _box(axes, at, width, values, colour_of(number))
     axes.set_xticks(range(len(environments)), list(map(_broken, environments)))
     axes.set_ylim(bottom=0)
-    axes.grid(axis="y", alpha=0.3)
-    for number, name in enumerate(series):
-        axes.plot([], [], color=f"C{number}", linewidth=6, alpha=0.5, label=name)
+    axes.grid(axis="y")
+    for number, name in enumerate(kinds):
+        axes.plot([], [], color=colour_of(number), linewidth=6, alpha=0.5, label=name)
 
 
 def _box(axes: Axes, at: float, width: float, values: Sequence[int], colour: str) -> None:
     drawn = axes.boxplot(
         [values], positions=[at], widths=width * 0.8, whis=(5, 95), showfliers=False, patch_artist=True,
-        manage_ticks=False, medianprops={"color": "black"},
+        manage_ticks=False, medianprops={"color": LIGHT["ink"]},
     )  # fmt: skip
     drawn["boxes"][0].set(facecolor=colour, alpha=0.5)
 

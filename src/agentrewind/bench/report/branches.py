@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 
 from agentrewind.bench.analysis import Segment, segments
-from agentrewind.bench.report.svg import PALETTE, drawing, tag, text, titled
+from agentrewind.bench.report.svg import drawing, tag, text, titled
 from agentrewind.bench.results import Result, Submission
+from agentrewind.core.look import colour_of
 
 LEFT, WIDE, HIGH = 60, 780, 34
 CLASSES = {"satisfied": "yes", "failed": "no", "error": "error"}
@@ -28,9 +29,9 @@ def _row(run: Result, part: Segment, place: int, scale: float) -> str:
     if place:
         shapes.append(tag("line", x1=start, x2=start, y1=y - HIGH + 20, y2=y, class_="fork"))
         said = f"{part.by} went back here; {part.memory} tokens of notes were brought"
-        shapes.append(titled(tag("circle", cx=start, cy=y + 10, r=4, fill=PALETTE[1]), said))
+        shapes.append(titled(tag("circle", cx=start, cy=y + 10, r=4, fill=colour_of(1)), said))
     shapes.append(titled(
-        tag("rect", x=start, y=y + 4, width=max(middle - start, 0.5), height=12, fill=PALETTE[0], rx=2),
+        tag("rect", x=start, y=y + 4, width=max(middle - start, 0.5), height=12, fill=colour_of(0), rx=2),
         f"{part.kept} nodes that stand",
     ))  # fmt: skip
     if end > middle:

@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 
 from agentrewind.bench.analysis import Curve, Growth, Spent, Third, pareto
 from agentrewind.bench.comparing import Comparison
-from agentrewind.bench.report.svg import PALETTE, Plot, drawing, legend, tag, text, ticks, titled
+from agentrewind.bench.report.svg import Plot, drawing, legend, tag, text, ticks, titled
 from agentrewind.bench.results import Result
 from agentrewind.bench.table import Cell
+from agentrewind.core.look import colour_of
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 WIDE = 900
 
 
 def colours(cells: Sequence[Cell]) -> dict[Cell, str]:
-    return {cell: PALETTE[place % len(PALETTE)] for place, cell in enumerate(dict.fromkeys(cells))}
+    return {cell: colour_of(place) for place, cell in enumerate(dict.fromkeys(cells))}
 
 
 def named(cell: Cell, cells: Sequence[Cell]) -> str:
@@ -58,8 +59,8 @@ def forest(found: Sequence[Comparison]) -> str:
     for place, item in enumerate(found):
         y = 32 + 26 * place
         low, value, high = (plot.x(each) for each in (item.difference.low, item.difference.value, item.difference.high))
-        row = tag("line", x1=low, x2=high, y1=y, y2=y, stroke=PALETTE[0], stroke_width=2)
-        row += tag("circle", cx=value, cy=y, r=5, fill=PALETTE[0])
+        row = tag("line", x1=low, x2=high, y1=y, y2=y, stroke=colour_of(0), stroke_width=2)
+        row += tag("circle", cx=value, cy=y, r=5, fill=colour_of(0))
         said = " to ".join(f"{100 * edge:+.1f}" for edge in (item.difference.low, item.difference.high))
         parts += [
             text(290, y + 4, f"{item.metric}: against {named(item.right, cells)}", anchor="end"),
@@ -160,7 +161,7 @@ def _square(runs: Sequence[Result], x: float, y: float, wide: float, high: float
     if not counted:
         return tag("rect", x=x, y=y, width=wide, height=high, class_="none")
     share = sum(run.success for run in counted) / len(counted)
-    parts = [tag("rect", x=x, y=y, width=wide, height=high, fill=PALETTE[2], fill_opacity=0.08 + 0.62 * share, rx=3)]
+    parts = [tag("rect", x=x, y=y, width=wide, height=high, fill=colour_of(0), fill_opacity=0.08 + 0.62 * share, rx=3)]
     step = min(16.0, wide / len(counted))
     for place, run in enumerate(sorted(counted, key=lambda item: item.spec.seed)):
         dot = tag("circle", cx=x + 10 + step * place, cy=y + high / 2, r=5, class_="won" if run.success else "lost")

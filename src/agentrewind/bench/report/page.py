@@ -24,33 +24,35 @@ from agentrewind.bench.results import Result
 from agentrewind.bench.statistics import Interval
 from agentrewind.bench.table import Cell, Row, rows_of
 from agentrewind.core.codec import Json
+from agentrewind.core.look import CSS
 
-STYLE = """
-:root { color-scheme: light; --ink: #1d2530; --soft: #5b6675; --line: #d9dee5; --paper: #fff; --shade: #f5f7fa }
-@media (prefers-color-scheme: dark) {
-  :root { color-scheme: dark; --ink: #e4e8ee; --soft: #9aa6b5; --line: #38424f; --paper: #14181e; --shade: #1c222a }
-}
+STYLE = (
+    f"{CSS}\n"
+    """\
 * { box-sizing: border-box }
-body { margin: 0 auto; max-width: 1000px; padding: 2rem 1.25rem 4rem; background: var(--paper); color: var(--ink);
-  font: 15px/1.55 "Source Sans 3", "Segoe UI", "Helvetica Neue", Arial, sans-serif }
+body { margin: 0 auto; max-width: 1000px; padding: 2rem 1.25rem 4rem; background: var(--panel); color: var(--ink);
+  font: 15px/1.55 system-ui, -apple-system, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif }
 h1 { font-size: 1.7rem; margin: 0 0 .25rem } h2 { font-size: 1.2rem; margin: 2.5rem 0 .5rem }
 p { max-width: 46rem } .soft, .small, caption { color: var(--soft) }
-.warn { border-left: 4px solid #d1772a; background: var(--shade); padding: .6rem 1rem; margin: 1rem 0 }
+.warn { border-left: 4px solid var(--back); background: var(--bg); padding: .6rem 1rem; margin: 1rem 0 }
 .scroll { overflow-x: auto } svg { max-width: 100%; height: auto; display: block; margin: .5rem 0 }
 svg text { fill: var(--ink); font-size: 13px } svg .small { font-size: 11px; fill: var(--soft) }
 svg .label { fill: var(--soft) } .grid { stroke: var(--line) } .axis { stroke: var(--soft) }
-.fork { stroke: #d1772a; stroke-dasharray: 3 3 } .gone { fill: var(--soft); fill-opacity: .35 }
-.none { fill: var(--shade) } circle.won { fill: #2f7d41 }
-circle.lost { fill: var(--paper); stroke: #b5473c; stroke-width: 2 }
-line.won { stroke: #2f7d41; stroke-width: 3 } line.lost { stroke: #b5473c; stroke-width: 2 }
+.fork { stroke: var(--back); stroke-dasharray: 3 3 } .gone { fill: var(--soft); fill-opacity: .35 }
+.none { fill: var(--bg) } circle.won { fill: var(--good) }
+circle.lost { fill: var(--panel); stroke: var(--bad); stroke-width: 2 }
+line.won { stroke: var(--good); stroke-width: 3 } line.lost { stroke: var(--bad); stroke-width: 2 }
 table { border-collapse: collapse; margin: .5rem 0; font-variant-numeric: tabular-nums }
 th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
 th:first-child, td:first-child { text-align: left } thead th { color: var(--soft); font-weight: 600 }
 .bars td, .bars th { padding: .1rem .4rem; font-size: 12px; border: 0; text-align: left }
-.bars .yes { background: #2f7d4133 } .bars .no { background: #b5473c44 } .bars .error { background: #d1772a44 }
+.bars .yes { background: color-mix(in srgb, var(--good) 20%, transparent) }
+.bars .no { background: color-mix(in srgb, var(--bad) 27%, transparent) }
+.bars .error { background: color-mix(in srgb, var(--back) 27%, transparent) }
 details { border-top: 1px solid var(--line); padding: .35rem 0 } summary { cursor: pointer }
 code { font-size: .92em }
 """
+)
 MANY = 400
 """Of more runs than this the page shows only those that made a rewind or failed."""
 

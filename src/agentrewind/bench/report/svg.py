@@ -6,9 +6,6 @@ import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-PALETTE = ("#3b6fb6", "#d1772a", "#4a9a5b", "#a3568f", "#8a7a2f", "#4f9aa8", "#b5473c", "#6b6b6b")
-"""Colours that stay apart for most eyes, and in print."""
-
 
 def tag(name: str, content: str = "", **attributes: object) -> str:
     """An element; `_` in a name stands for `-`, and a name's last `_` is dropped."""
