@@ -63,6 +63,9 @@ tasks: $(VENV)/dev ## Every gate and screen of every benchmark task
 worlds: $(VENV)/dev ## 10,000 random checkpoints, steps and restores of each native world beside a model (ALFWORLD_DATA: real games)
 	AGENTREWIND_SEQUENCES=$${AGENTREWIND_SEQUENCES:-10000} $(BIN)/python -m pytest -s -n 0 tests/property/test_worlds_machine.py
 
+intercode: $(VENV)/dev ## 10,198 commands of real agents in the sandbox, and every snapshot of them restored and compared (../shared)
+	$(BIN)/python benchmarks/intercode.py
+
 alfworld: $(VENV)/dev ## The native reader of ALFWorld's games beside the official engine (ALFWORLD_DATA, ALFWORLD_ENGINE)
 	$(BIN)/python benchmarks/native_alfworld.py
 
@@ -123,7 +126,7 @@ wheel-test: $(VENV)/dev ## Build the wheel and run it with the sources out of re
 	PYTHON="$(PYTHON)" sh .ci/wheel.sh
 
 bench: $(VENV)/dev ## The measurements of benchmarks/ that need nothing more, printed
-	for file in $$(ls benchmarks/*.py | grep -v -e alfworld -e scienceworld); do $(BIN)/python $$file || exit 1; done
+	for file in $$(ls benchmarks/*.py | grep -v -e alfworld -e scienceworld -e intercode); do $(BIN)/python $$file || exit 1; done
 
 clean: ## Remove what these targets made in the checkout
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
