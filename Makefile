@@ -66,6 +66,9 @@ worlds: $(VENV)/dev ## 10,000 random checkpoints, steps and restores of each nat
 intercode: $(VENV)/dev ## 10,198 commands of real agents in the sandbox, and every snapshot of them restored and compared (../shared)
 	$(BIN)/python benchmarks/intercode.py
 
+agentrx: $(VENV)/dev ## How often rules without a model name the step that people hold responsible (../shared)
+	$(BIN)/python benchmarks/agentrx.py
+
 alfworld: $(VENV)/dev ## The native reader of ALFWorld's games beside the official engine (ALFWORLD_DATA, ALFWORLD_ENGINE)
 	$(BIN)/python benchmarks/native_alfworld.py
 
@@ -126,7 +129,7 @@ wheel-test: $(VENV)/dev ## Build the wheel and run it with the sources out of re
 	PYTHON="$(PYTHON)" sh .ci/wheel.sh
 
 bench: $(VENV)/dev ## The measurements of benchmarks/ that need nothing more, printed
-	for file in $$(ls benchmarks/*.py | grep -v -e alfworld -e scienceworld -e intercode); do $(BIN)/python $$file || exit 1; done
+	for file in $$(ls benchmarks/*.py | grep -v -e alfworld -e scienceworld -e intercode -e agentrx); do $(BIN)/python $$file || exit 1; done
 
 clean: ## Remove what these targets made in the checkout
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

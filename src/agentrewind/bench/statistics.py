@@ -89,6 +89,17 @@ def exact_p(found: Ranked) -> float | None:
     return min(extreme / float(2**found.pairs), 1.0)
 
 
+def approximate_p(found: Ranked) -> float:
+    """The two-sided p by the normal approximation to the distribution of W, ties included; 1 where nothing differs.
+
+    Over all signs, W has the mean Σr / 2 and the variance Σr² / 4.
+    """
+    if not found.pairs:
+        return 1.0
+    spread = math.sqrt(sum(rank * rank for rank in found.ranks)) / 2
+    return math.erfc((sum(found.ranks) / 2 - found.w) / spread / math.sqrt(2))
+
+
 def wilcoxon(differences: Sequence[int], zeros: Zeros = "wilcox") -> float:
     """The two-sided p of the signed-rank test by its normal approximation; 1 where nothing differs.
 
@@ -155,6 +166,18 @@ def bootstrap(
     if not values:
         return Interval(here, here, here)
     return Interval(here, _quantile(values, 0.025), _quantile(values, 0.975))
+
+
+def wilson(successes: int, trials: int) -> Interval:
+    """A share with Wilson's 95 % interval, which stays within 0 and 1 however few trials there are.
+
+    Raises:
+        ZeroDivisionError: there are none.
+    """
+    share, z = successes / trials, 1.959964
+    middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials)) / (1 + z * z / trials)
+    return Interval(share, max(0.0, middle - half), min(1.0, middle + half))
 
 
 def _quantile(values: Sequence[float], part: float) -> float:

@@ -9,9 +9,8 @@ from dataclasses import replace
 from agentrewind.bench.results import Move, Result, Spec, Submission
 from agentrewind.core.cost import costs
 from agentrewind.core.effects import overall
-from agentrewind.core.records import Event, Judged, NodeBegan, RecordUid, Rewound
+from agentrewind.core.records import SUBMISSION, Event, Judged, NodeBegan, RecordUid, Rewound
 from agentrewind.core.tree import RunTree
-from agentrewind.engine.session import SUBMISSION
 from agentrewind.tasks.check import EVALUATOR_ERROR
 
 
@@ -48,10 +47,11 @@ def result_of(spec: Spec, events: Iterable[Event], *, simulated: str = "") -> Re
 
 def _work(tree: RunTree) -> list[RecordUid]:
     """The LLM and tool calls. That the work was judged is a node too, and none of the agent's."""
-    return [uid for uid, node in tree.nodes.items() if not _is_check(node.began)]
+    return [uid for uid, node in tree.nodes.items() if not is_check(node.began)]
 
 
-def _is_check(began: NodeBegan) -> bool:
+def is_check(began: NodeBegan) -> bool:
+    """Whether a node is the judging of work, and no doing of the agent's."""
     return began.tool is not None and began.tool.name == SUBMISSION
 
 
@@ -60,7 +60,7 @@ def _counted(events: Iterable[Event]) -> Iterator[tuple[int, Event]]:
     nodes = 0
     for event in events:
         yield nodes, event
-        nodes += isinstance(event, NodeBegan) and not _is_check(event)
+        nodes += isinstance(event, NodeBegan) and not is_check(event)
 
 
 def _submissions(events: Iterable[Event]) -> Iterator[Submission]:
@@ -74,14 +74,14 @@ def _moves(events: Iterable[Event]) -> Iterator[Move]:
     tree = RunTree()
     for nodes, event in _counted(events):
         if isinstance(event, Rewound) and event.why == "rewind":
-            path = [node.uid for node in tree.path() if not _is_check(node.began)]
+            path = [node.uid for node in tree.path() if not is_check(node.began)]
             back = len(path) - path.index(event.target) if event.target in path else 0
             yield Move(nodes, event.target, event.by, event.selector, event.asked or "", back, event.memory_tokens)
         tree.apply(event)
 
 
 def _effects(tree: RunTree) -> dict[str, int]:
-    tools = (node for node in tree.nodes.values() if not node.is_llm and not _is_check(node.began))
+    tools = (node for node in tree.nodes.values() if not node.is_llm and not is_check(node.began))
     return dict(sorted(Counter(overall(node.effects) for node in tools if node.effects).items()))
 
 

@@ -30,7 +30,7 @@ rule_options = together(
         show_default=True,
         metavar="NAME",
         help="Who chooses the target, for studies: `agent`, `random[:SEED]`, `previous`, `best-progress`,"
-        " `oracle:UID` (the last point before record UID).",
+        " `first-error`, `last-change`, `oracle:UID` (the last point before record UID).",
     ),
     click.option(
         "--trigger",

@@ -186,7 +186,8 @@ def session(
             `block`; by default what `agentrewind.toml` says.
         rules: which paths are private, excluded or volatile; by default those of `agentrewind.toml`.
         memory: which notes cross over at a rewind: `cumulative`, `latest` or `budget:TOKENS`.
-        selector: who chooses its target: `agent`, `random[:SEED]`, `previous`, `best-progress` or `oracle:UID`.
+        selector: who chooses its target: `agent`, `random[:SEED]`, `previous`, `best-progress`, `first-error`,
+            `last-change` or `oracle:UID`.
         trigger: when to go back unasked: `never`, or some of `failures:N`, `loop`, `regression`, with commas.
         share: let other runs use the workspace at the same time, which must say so too; a rewind of one leaves alone
             what the others changed last.

@@ -19,6 +19,8 @@ RequestId = NewType("RequestId", str)
 
 MAIN_THREAD = ThreadId("main")
 FIRST_BRANCH = BranchId("b0")
+SUBMISSION = "submission check"
+"""The name of the tool node that a check of submitted work is."""
 
 
 def record_uid(number: int) -> RecordUid:

@@ -15,6 +15,7 @@ from agentrewind.core.edits import Edit, Message, splice
 from agentrewind.core.errors import RewindRefused
 from agentrewind.core.memory import Note
 from agentrewind.core.records import (
+    SUBMISSION,
     Judged,
     MessageId,
     RecordUid,
@@ -50,7 +51,7 @@ from agentrewind.engine.prefix import (
 from agentrewind.engine.processes import ticks_now
 from agentrewind.engine.replay import Diverged, Early, Match, Replay
 from agentrewind.engine.rewinder import Wish
-from agentrewind.engine.session import SUBMISSION, Inject, Session
+from agentrewind.engine.session import Inject, Session
 from agentrewind.engine.signal import RewindSignal
 from agentrewind.engine.threads import Thread
 from agentrewind.engine.whole import Whole

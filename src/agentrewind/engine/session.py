@@ -17,6 +17,7 @@ from agentrewind.core.errors import AgentRewindError, NotRun, ProviderError, Rew
 from agentrewind.core.memory import CUMULATIVE, FILES_ONLY, Entry, Note
 from agentrewind.core.records import (
     MAIN_THREAD,
+    SUBMISSION,
     Failure,
     Judged,
     LlmInput,
@@ -71,9 +72,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Inject = Literal["auto", "always", "never"]
-
-SUBMISSION = "submission check"
-"""The tool node that a check of submitted work is."""
 
 
 class Session:

@@ -8,9 +8,10 @@ from random import Random
 from typing import Protocol
 
 from agentrewind.core.errors import UsageError
-from agentrewind.core.records import RecordUid, ThreadId
+from agentrewind.core.records import SUBMISSION, RecordUid, ThreadId
 from agentrewind.core.tools import NAMES as TOOLS
 from agentrewind.core.tree import Node, RunTree
+from agentrewind.strategies.noticing import fails
 
 
 class Selector(Protocol):
@@ -113,12 +114,52 @@ class Oracle:
 
     def choose(self, tree: RunTree, asked: RecordUid, thread: ThreadId) -> RecordUid:
         """See `Selector`."""
-        path = [node.uid for node in tree.path()]
-        if self.cause not in path:
-            return asked
-        before = set(path[: path.index(self.cause) + 1])
-        found = [node.uid for node in targets(tree, thread) if node.uid in before]
+        return _last_before(tree, self.cause, asked, thread)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstError:
+    """The last point before the first tool call on the path that failed, by its outcome or by what its result says."""
+
+    name: str = "first-error"
+
+    def choose(self, tree: RunTree, asked: RecordUid, thread: ThreadId) -> RecordUid:
+        """See `Selector`."""
+        failed = next(filter(_failed, tree.path()), None)
+        return asked if failed is None else _last_before(tree, failed.uid, asked, thread)
+
+
+@dataclass(frozen=True, slots=True)
+class LastChange:
+    """The last point from which the files are not as they are now: just before what changed them last."""
+
+    name: str = "last-change"
+
+    def choose(self, tree: RunTree, asked: RecordUid, thread: ThreadId) -> RecordUid:
+        """See `Selector`."""
+        now = tree.live.snapshot if tree.live is not None else None
+        found = [node.uid for node in targets(tree, thread) if now is not None and node.began.snapshot != now]
         return found[-1] if found else asked
+
+
+def _failed(node: Node) -> bool:
+    """Of a tool call of the agent's; that work was judged is none."""
+    tool, ended = node.began.tool, node.ended
+    if tool is None or tool.name == SUBMISSION or ended is None:
+        return False
+    return ended.error is not None or fails(ended.digest)
+
+
+def _last_before(tree: RunTree, cause: RecordUid, asked: RecordUid, thread: ThreadId) -> RecordUid:
+    """The last target at which `cause` had not yet been done; `asked` where it isn't on the path, or nothing is before
+    it.
+    """
+    path = [node.uid for node in tree.path()]
+    if cause not in path:
+        return asked
+    before = set(path[: path.index(cause) + 1])
+    found = [node.uid for node in targets(tree, thread) if node.uid in before]
+    return found[-1] if found else asked
 
 
 def best_point(tree: RunTree, found: Sequence[Node]) -> Node | None:
@@ -137,7 +178,15 @@ def best_point(tree: RunTree, found: Sequence[Node]) -> Node | None:
     return None if best is None else best[1]
 
 
-NAMES = ("agent", "random[:SEED]", "previous", "best-progress", "oracle:UID")
+NAMES = ("agent", "random[:SEED]", "previous", "best-progress", "first-error", "last-change", "oracle:UID")
+_PLAIN: dict[str, type[Agent | Previous | BestProgress | FirstError | LastChange]] = {
+    "": Agent,
+    "agent": Agent,
+    "previous": Previous,
+    "best-progress": BestProgress,
+    "first-error": FirstError,
+    "last-change": LastChange,
+}
 
 
 def selector_named(name: str) -> Selector:
@@ -147,14 +196,10 @@ def selector_named(name: str) -> Selector:
         UsageError: there is none.
     """
     kind, _, rest = name.partition(":")
-    if kind in ("agent", "") and not rest:
-        return Agent()
+    if kind in _PLAIN and not rest:
+        return _PLAIN[kind]()
     if kind == "random" and (not rest or (rest.isascii() and rest.isdigit())):
         return Drawn(int(rest or 0))
-    if kind == "previous" and not rest:
-        return Previous()
-    if kind == "best-progress" and not rest:
-        return BestProgress()
     if kind == "oracle" and rest:
         return Oracle(RecordUid(rest))
     raise UsageError(f"There is no selector {name!r}. Known: {', '.join(NAMES)}.")

@@ -10,13 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrewind.core.errors import UsageError
-from agentrewind.core.records import FIRST_BRANCH, MAIN_THREAD, NodeBegan, NodeEnded, Rewound, record_uid
+from agentrewind.core.records import (
+    FIRST_BRANCH,
+    MAIN_THREAD,
+    SUBMISSION,
+    NodeBegan,
+    NodeEnded,
+    Rewound,
+    Snapshotted,
+    ToolInput,
+    record_uid,
+)
 from agentrewind.core.tree import RunTree
 from agentrewind.core.world import SnapshotId
 from agentrewind.strategies.selectors import selector_named, targets
 from agentrewind.testing.strategies import rejected
 
-NAMES = ("agent", "random", "random:5", "previous", "best-progress", "oracle:rec_000003")
+NAMES = (
+    "agent", "random", "random:5", "previous", "best-progress", "first-error", "last-change", "oracle:rec_000003",
+)  # fmt: skip
 
 
 def grown(marks) -> RunTree:
@@ -70,6 +82,31 @@ def test_best_progress_is_the_first_point_that_had_it() -> None:
     assert choose("best-progress", asks(grown([None] * 5)), 2) == 2, "without verdicts: as asked"
 
 
+def with_tool(said: str, name: str = "shell", calls: int = 2) -> RunTree:
+    """Calls of the model, of which the second leads to a call of a tool with this result."""
+    tree = grown([None] * calls)
+    began = NodeBegan(record_uid(calls + 1), "tool", tree.head, FIRST_BRANCH, MAIN_THREAD, "", None, 1)
+    tree.apply(replace(began, tool=ToolInput(name)))
+    tree.apply(NodeEnded(record_uid(calls + 1), digest=said))
+    uid = record_uid(calls + 2)
+    tree.apply(NodeBegan(uid, "llm", tree.head, FIRST_BRANCH, MAIN_THREAD, "", SnapshotId("s9"), 1, raw_length=99))
+    tree.apply(NodeEnded(uid))
+    return asks(tree)
+
+
+def test_first_error_is_the_call_that_led_to_it() -> None:
+    assert choose("first-error", with_tool("cat: no such file or directory")) == 2
+    assert choose("first-error", with_tool("fine")) == 1, "none failed: as asked"
+    assert choose("first-error", with_tool("P1 failed", SUBMISSION)) == 1, "a rejection is no error of a tool"
+
+
+def test_last_change_is_the_last_point_with_other_files() -> None:
+    tree = asks(grown([None] * 5))
+    assert choose("last-change", tree, 2) == 2, "nobody knows what is there now: as asked"
+    tree.apply(Snapshotted(SnapshotId("s4")))
+    assert choose("last-change", tree, 2) == 3
+
+
 def test_the_oracle_goes_to_the_last_point_before_the_cause() -> None:
     tree = asks(grown([None] * 9))
     assert choose("oracle:rec_000004", tree, 8) == 4
@@ -90,7 +127,7 @@ def test_another_seed_draws_otherwise_and_each_point_is_drawn() -> None:
     assert drawn == set(range(1, 9))
 
 
-@pytest.mark.parametrize("name", ["best", "oracle", "oracle:", "random:x", "agent:1", "previous:2"])
+@pytest.mark.parametrize("name", ["best", "oracle", "oracle:", "random:x", "agent:1", "previous:2", "last-change:1"])
 def test_what_names_no_selector_is_refused(name) -> None:
     with pytest.raises(UsageError, match="best-progress"):
         selector_named(name)
