@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from agentrewind.integrations.sandbox import probe
+from agentrewind.testing.scripted import Request, ScriptedModel, Step, call, say
 from tests.unit.bench.little import little_task
 
 pytestmark = pytest.mark.timeout(300)
@@ -176,3 +178,101 @@ def test_a_failed_endpoint_is_given_another_chance_with_and_without_rewind(suite
         assert found[arm]["submissions"][:before] == found["endpoint"]["submissions"], "both go on from the same"
     assert found["back"].get("moves")
     assert not found["forward"].get("moves")
+
+
+FOREIGN = """\
+from pathlib import Path
+
+
+def test_the_greeting_is_there():
+    assert Path("/app/greeting.txt").read_text() == "hello\\n"
+
+
+def test_the_list_is_as_it_was():
+    assert Path("/app/list.txt").read_text() == "a\\nb\\n"
+"""
+
+
+def foreign_task(root: Path, environment: str = "", dockerfile: str = "") -> None:
+    """A directory as Harbor and Terminal-Bench 2 have them."""
+    files = {
+        "task.toml": f'version = "1.0"\n[metadata]\nauthor_name = "a"\ndifficulty = "easy"\ncategory = "files"\n'
+        f"[verifier]\ntimeout_sec = 60.0\n[agent]\ntimeout_sec = 60.0\n[environment]\n{environment}",
+        "instruction.md": "Write a greeting into /app/greeting.txt, and leave the list alone.\n",
+        "environment/Dockerfile": dockerfile or "FROM ubuntu:24.04\nWORKDIR /app\nCOPY list.txt /app/\n",
+        "environment/list.txt": "a\nb\n",
+        "solution/solve.sh": "#!/bin/bash\necho hello > /app/greeting.txt\n",
+        "tests/test.sh": "#!/bin/bash\npytest /tests/test_outputs.py && echo 1 > /logs/verifier/reward.txt\n",
+        "tests/test_outputs.py": FOREIGN,
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+@pytest.mark.skipif(not probe.bubblewrap().works, reason="its tests name /app, which is there in the sandbox only")
+def test_tasks_of_other_benchmarks_run_where_their_environment_allows(tmp_path) -> None:
+    foreign_task(tmp_path / "suite/greet", "allow_internet = false\n")
+    foreign_task(tmp_path / "suite/imaged", 'docker_image = "someone/imaged:1"\n')
+    foreign_task(tmp_path / "suite/built", dockerfile="FROM ubuntu:24.04\nWORKDIR /app\nRUN apt-get install -y jq\n")
+
+    def script(request: Request) -> Step:
+        rejected = sum("is not accepted yet" in said.text for said in request.said)
+        commands = ["rm list.txt", "printf 'a\\nb\\n' > list.txt; cat ../app/list.txt; echo hello > /app/greeting.txt"]
+        if rejected < len(commands) and request.turn % 2 == 0:
+            return call("shell", {"command": commands[rejected]})
+        return say("It is done.")
+
+    with ScriptedModel(script) as model:
+        done = subprocess.run(
+            [PROGRAM, "bench", "run", "--suite", "suite", "--strategies", "continue", "--models", "m", "--base-url",
+             model.base_url, "--out", "out", "--json"],
+            env=environ(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=250, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tally"] | {"tokens": 0} == {
+        "total": 1, "made": 1, "done_before": 0, "abnormal": 0, "left": 0, "usd": 0, "tokens": 0, "stopped": "",
+    }  # fmt: skip
+    said = " ".join(done.stderr.split())
+    assert "imaged is skipped: it needs the container image someone/imaged:1" in said
+    assert "built is skipped: its Dockerfile does more than copying files (`RUN apt-get install -y jq`)" in said
+    (path,) = run_dirs(tmp_path / "out")
+    result = json.loads((path / "result.json").read_text())
+    assert [item["satisfied"] for item in result["submissions"]] == [0, 2]
+    assert result["success"]
+
+
+def test_a_verdict_that_comes_late_is_about_an_earlier_submission_and_success_is_what_is_true(suite, tmp_path) -> None:
+    arms = ("continue+validator=absent", "continue+validator=delayed:1", "continue+validator=noisy:1")
+    more = ("--strategies", ",".join(arms), "--tasks", "first", "--simulated", "flawless", "--max-steps", "14")
+    out = bench(suite, tmp_path / "out", *more)
+    by = {cell["strategy"]: cell for cell in out["cells"]}
+    assert {arm: by[arm]["success"] for arm in arms} == {arms[0]: 1.0, arms[1]: 1.0, arms[2]: 1.0}
+    read = {path.parts[-4]: json.loads((path / "result.json").read_text()) for path in run_dirs(tmp_path / "out")}
+    assert [item.get("told", "") for item in read[arms[1]]["submissions"]] == ["not judged yet", ""]
+    assert all(item["satisfied"] == 3 for item in read[arms[2]]["submissions"]), "what is true"
+    assert all(item["told"].startswith("P") for item in read[arms[2]]["submissions"]), "what is told"
+
+
+def test_a_study_is_one_command_with_a_page_and_shares_its_runs(suite, tmp_path) -> None:
+    def study(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [PROGRAM, "bench", "study", *words], env=environ(tmp_path), cwd=tmp_path, capture_output=True, text=True,
+            timeout=280, check=False,
+        )  # fmt: skip
+
+    common = ("--suite", str(suite), "--tasks", "first", "--simulated", "flawless", "--sandbox", "none", "--jobs", "2")
+    one = study("effects", *common, "--out", "out", "--json")
+    assert one.returncode == 0, one.stderr
+    facts = json.loads(one.stdout)
+    assert [arm["success"] for arm in facts["arms"]] == [1.0] * 6
+    assert (tmp_path / facts["files"][0]).read_text().count("<svg") == 1
+    two = study("cost", *common, "--out", "out")
+    assert two.returncode == 0, two.stderr
+    assert "Written: out/study-cost.html" in " ".join(two.stdout.split())
+    assert "simulated" in two.stdout
+    assert len(run_dirs(tmp_path / "out")) == 8, "continue and rewind were there"
+    assert "validators" in study("--list").stdout
+    for words, why in ((("nothing", *common), "no study"), (("attribution", "--models", "m"), "--simulated")):
+        wrong = study(*words, "--out", "other")
+        assert (wrong.returncode, len(wrong.stderr.strip().splitlines()) <= 2, why in wrong.stderr) == (2, True, True)

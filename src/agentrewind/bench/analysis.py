@@ -74,6 +74,19 @@ def within(results: Sequence[Result]) -> list[Within]:
     ]
 
 
+def rate(row: Row) -> Interval:
+    """Success as a mean over tasks, with an interval over tasks."""
+    groups = [[float(item.success) for item in group] for group in _by_task(row)]
+    return bootstrap(groups, lambda drawn: statistics.fmean(statistics.fmean(group) for group in drawn))
+
+
+def _by_task(row: Row) -> list[list[Result]]:
+    tasks: dict[str, list[Result]] = {}
+    for result in row.results:
+        tasks.setdefault(result.spec.task, []).append(result)
+    return list(tasks.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Spent:
     """What a success costs in a cell, with an interval over tasks; infinite where nothing succeeded."""
@@ -90,10 +103,7 @@ def spending(results: Sequence[Result]) -> list[Spent]:
 
 
 def _spent(row: Row) -> Spent:
-    tasks: dict[str, list[Result]] = {}
-    for result in row.results:
-        tasks.setdefault(result.spec.task, []).append(result)
-    groups = list(tasks.values())
+    groups = _by_task(row)
     priced = all(result.usd is not None for result in row.results)
     return Spent(
         row.cell,
@@ -192,6 +202,43 @@ def growth(results: Sequence[Result]) -> list[Growth]:
             taken = [item.moves[number].memory_tokens for item in row.results if len(item.moves) > number]
             found.append(Growth(row.cell, number + 1, len(taken), statistics.fmean(taken), max(taken)))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Regrets:
+    """What a cell's rewinds threw away, and how long its failed runs went on in vain, in nodes; None where there is
+    nothing to count.
+    """
+
+    cell: Cell
+    rewinds: int
+    too_late: int
+    """Those to a point from which the task could not be solved any more."""
+    thrown: float | None
+    """The median over the others."""
+    failed: int
+    in_vain: float | None
+
+
+def regrets(rows: Sequence[Row]) -> list[Regrets]:
+    """Of the cells in which somebody looked."""
+    return [found for row in rows if (found := _regrets(row)) is not None]
+
+
+def _regrets(row: Row) -> Regrets | None:
+    moves = [move.regret for result in row.results for move in result.moves if move.regret is not None]
+    vain = [result.in_vain for result in row.results if result.in_vain is not None]
+    if not moves and not vain:
+        return None
+    thrown = [each for each in moves if each >= 0]
+    return Regrets(
+        row.cell,
+        len(moves),
+        len(moves) - len(thrown),
+        statistics.median(thrown) if thrown else None,
+        len(vain),
+        statistics.median(vain) if vain else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import get_args
 
+from agentrewind.bench.validators import Validator, validator_named
 from agentrewind.compose.agents import Keep, RunSettings, as_in_the_paper
+from agentrewind.core.effects import Mode
 from agentrewind.core.errors import UsageError
 from agentrewind.core.memory import policy_named
 from agentrewind.strategies import NAMES
@@ -18,7 +20,9 @@ ORACLE = "oracle"
 """The selector that knows which step of a simulated policy did the harm."""
 ABLATIONS = ("rewind", "rewind+keep=world", "rewind+keep=context", "rewind+memory=none")
 """All of it, and without one part each (the paper's Table 12)."""
-KEYS = ("keep", "memory", "selector", "trigger", "candidates", "guard")
+KEYS = ("keep", "memory", "selector", "trigger", "candidates", "guard", "effects", "validator")
+UNATTENDED: tuple[Mode, ...] = ("record", "annotate", "block")
+"""What can be done about effects that survive where nobody sits at a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,11 @@ class Arm:
     @property
     def has_oracle(self) -> bool:
         return self.changes.get("selector") == ORACLE
+
+    @property
+    def validator(self) -> Validator:
+        """How verdicts reach the agent."""
+        return validator_named(self.changes.get("validator", "exact"))
 
     def settings(self, base: RunSettings, *, paper: bool, seed: int) -> RunSettings:
         """`base` under this arm. A random selector draws by the seed of the run."""
@@ -75,6 +84,8 @@ def _check(key: str, value: str) -> None:
         "keep": _kept,
         "candidates": _candidates,
         "guard": str,
+        "effects": _effects,
+        "validator": validator_named,
     }
     checks[key](value)
 
@@ -85,6 +96,13 @@ def _kept(value: str) -> Keep:
         raise UsageError(f"What a rewind keeps is one of {', '.join(get_args(Keep))}, not {value!r}.")
     kept: Keep = found
     return kept
+
+
+def _effects(value: str) -> Mode:
+    found = next((item for item in UNATTENDED if item == value), None)
+    if found is None:
+        raise UsageError(f"What is done about effects is one of {', '.join(UNATTENDED)}, not {value!r}.")
+    return found
 
 
 def _candidates(value: str) -> int | None:
@@ -117,4 +135,6 @@ _CHANGES: Mapping[str, Callable[[RunSettings, str, int], RunSettings]] = {
     "trigger": lambda settings, value, _: _rule(settings, trigger=value),
     "candidates": lambda settings, value, _: replace(settings, candidates=_candidates(value)),
     "guard": lambda settings, value, _: replace(settings, guard=value),
+    "effects": lambda settings, value, _: replace(settings, effects=_effects(value)),
+    "validator": lambda settings, _value, _: settings,  # of the judge, not of the session
 }

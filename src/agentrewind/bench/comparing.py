@@ -51,29 +51,33 @@ class Comparison:
     holm: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """How far the left arm is from the right one in success, on the tasks and runs that both have; needs no SciPy."""
+
+    difference: Interval
+    ranks: Ranked
+
+    @property
+    def p_exact(self) -> float | None:
+        return exact_p(self.ranks)
+
+
+def paired(results: Iterable[Result], left: Cell, right: Cell) -> Paired:
+    """Raises: UsageError: they have none in common."""
+    both = _both(list(results), left, right)
+    return Paired(bootstrap(both.pairs("success"), _mean_of_means), ranked(both.by_task("success")))
+
+
 def compared(results: Iterable[Result], left: Cell, right: Cell, metric: str = "success") -> Comparison:
     """Both arms over the tasks and runs that both have.
 
     Raises:
         UsageError: there are none, or SciPy isn't installed.
     """
-    known = list(results)
-    mine, other = _by_run(known, left), _by_run(known, right)
-    shared = sorted(mine.keys() & other.keys())
-    if not shared:
-        raise UsageError(f"{left.arm} and {right.arm} have no run of the same task and number that counts.")
-    tasks = sorted({task for task, _ in shared})
-    runs = {task: [run for name, run in shared if name == task] for task in tasks}
-    scale = lcm(*(len(each) for each in runs.values()), *(_total(mine[key]) for key in shared))
-    by_task = [
-        sum(_whole(mine[task, run], metric, scale) - _whole(other[task, run], metric, scale) for run in runs[task])
-        * (lcm(*(len(each) for each in runs.values())) // len(runs[task]))
-        for task in tasks
-    ]
-    by_run = [_whole(mine[key], metric, scale) - _whole(other[key], metric, scale) for key in shared]
-    pairs = [
-        [_value(mine[task, run], metric) - _value(other[task, run], metric) for run in runs[task]] for task in tasks
-    ]
+    both = _both(list(results), left, right)
+    mine, other, shared = both.left, both.right, both.shared
+    by_task, by_run = both.by_task(metric), both.by_run(metric)
     won = sum(mine[key].success and not other[key].success for key in shared)
     lost = sum(other[key].success and not mine[key].success for key in shared)
     found = ranked(by_task)
@@ -81,9 +85,9 @@ def compared(results: Iterable[Result], left: Cell, right: Cell, metric: str = "
         left,
         right,
         metric,
-        len(tasks),
-        max(len(each) for each in runs.values()),
-        bootstrap(pairs, _mean_of_means),
+        len(both.runs),
+        max(len(each) for each in both.runs.values()),
+        bootstrap(both.pairs(metric), _mean_of_means),
         found,
         wilcoxon(by_task),
         exact_p(found),
@@ -96,6 +100,56 @@ def compared(results: Iterable[Result], left: Cell, right: Cell, metric: str = "
 
 
 _PRATT: Zeros = "pratt"
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """The runs of two arms that have the same task and number."""
+
+    left: Mapping[tuple[str, int], Result]
+    right: Mapping[tuple[str, int], Result]
+    shared: Sequence[tuple[str, int]]
+
+    @property
+    def runs(self) -> dict[str, list[int]]:
+        """By task, the numbers of its runs."""
+        return {task: [run for name, run in self.shared if name == task] for task, _ in self.shared}
+
+    @property
+    def _scale(self) -> int:
+        """Of which each metric of a run is a whole number of parts."""
+        return lcm(*(len(each) for each in self.runs.values()), *(_total(self.left[key]) for key in self.shared))
+
+    def pairs(self, metric: str) -> list[list[float]]:
+        """The differences of the runs of each task."""
+        return [
+            [_value(self.left[task, run], metric) - _value(self.right[task, run], metric) for run in numbers]
+            for task, numbers in self.runs.items()
+        ]
+
+    def by_task(self, metric: str) -> list[int]:
+        """The difference of each task's mean, as a whole number of equal parts."""
+        scale, whole = self._scale, lcm(*(len(each) for each in self.runs.values()))
+        return [
+            sum(self._difference((task, run), metric, scale) for run in numbers) * (whole // len(numbers))
+            for task, numbers in self.runs.items()
+        ]
+
+    def by_run(self, metric: str) -> list[int]:
+        scale = self._scale
+        return [self._difference(key, metric, scale) for key in self.shared]
+
+    def _difference(self, key: tuple[str, int], metric: str, scale: int) -> int:
+        return _whole(self.left[key], metric, scale) - _whole(self.right[key], metric, scale)
+
+
+def _both(results: Sequence[Result], left: Cell, right: Cell) -> _Both:
+    """Raises: UsageError: they have no run in common."""
+    mine, other = _by_run(results, left), _by_run(results, right)
+    shared = sorted(mine.keys() & other.keys())
+    if not shared:
+        raise UsageError(f"{left.arm} and {right.arm} have no run of the same task and number that counts.")
+    return _Both(mine, other, shared)
 
 
 def family(results: Sequence[Result], left: str) -> list[Comparison]:

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agentrewind.bench.arms import arm_named
+from agentrewind.bench.bisection import with_regret
 from agentrewind.bench.oracle import Culprit
 from agentrewind.bench.results import Result, Spec, write
 from agentrewind.bench.sim.policy import policy_of
 from agentrewind.bench.sim.profiles import profile_named
 from agentrewind.bench.sim.server import guard_name, model_name, served
 from agentrewind.bench.telling import as_abnormal, result_of
-from agentrewind.compose.agents import OPENAI, RunSettings, resume, start
+from agentrewind.bench.validators import Hearing, as_it_was
+from agentrewind.compose.agents import OPENAI, Judge, RunSettings, resume, start
 from agentrewind.compose.confining import chosen
 from agentrewind.compose.home import Home
 from agentrewind.compose.judging import rooms
@@ -55,6 +57,8 @@ class Conditions:
     max_steps: int | None = None
     keep_files: bool = False
     """Keep the workspaces and snapshots of runs that are over, not their journals alone."""
+    regret: bool = False
+    """Look for what each rewind threw away (`bisection`)."""
     recovery: bool = False
     """Each run is a pair of recoveries from a failed endpoint (`recovering`)."""
     request: Mapping[str, object] = field(default_factory=dict)
@@ -73,9 +77,18 @@ def run_one(spec: Spec, conditions: Conditions, directory: Path) -> Result:
     task, directory = find(conditions.tasks[spec.task]), directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
     build(task, directory / WORKSPACE)
+    judge = _judge(spec, task)
     with _provider(spec, task, conditions) as provider:
-        failed = _played(spec, task, conditions, provider, directory)
-    result = _judged_at_the_end(_told(spec, Home(directory / "home"), provider.digest, failed), task, directory)
+        selector = provider.culprit if arm_named(spec.arm).has_oracle else None
+        failed = _played(_settings(spec, task, conditions, provider), directory, judge, selector)
+    result = _told(spec, Home(directory / "home"), provider.digest, failed)
+    if not judge.how.is_exact:
+        result = as_it_was(result, judge.truths)
+    result = _judged_at_the_end(result, task, directory, known=judge.how.is_exact)
+    if conditions.regret and result.counts:
+        home = Home(directory / "home")
+        run = Run(home, home.run_ids()[-1])
+        result = with_regret(result, task, run, read_run(run.path).events, rooms())
     if not conditions.keep_files:
         slimmed(directory)
     write(result, directory)
@@ -128,15 +141,17 @@ def carried_on(spec: Spec, conditions: Conditions, directory: Path, before: int)
     return _judged_at_the_end(_told(spec, home, provider.digest, failed), task, directory)
 
 
-def _played(spec: Spec, task: Task, conditions: Conditions, provider: _Provider, directory: Path) -> str:
+def _judge(spec: Spec, task: Task) -> Hearing:
+    how = arm_named(spec.arm).validator
+    return Hearing(Evaluator(task, rooms()).judge, how, task.checklist, (spec.seed, task.name))
+
+
+def _played(settings: RunSettings, directory: Path, judge: Judge, selector: Selector | None) -> str:
     """Let the agent work to its end; what went wrong apart from it, empty where nothing did.
 
     Raises: UsageError, StorageFull.
     """
-    home = Home(directory / "home")
-    settings = _settings(spec, task, conditions, provider)
-    selector: Selector | None = provider.culprit if arm_named(spec.arm).has_oracle else None
-    judge, environ, workspace = Evaluator(task, rooms()).judge, _environ(), directory / WORKSPACE
+    home, environ, workspace = Home(directory / "home"), _environ(), directory / WORKSPACE
     return _ended(lambda: start(home, settings, workspace, environ=environ, judge=judge, selector=selector), home)
 
 
@@ -195,13 +210,16 @@ def _told(spec: Spec, home: Home, digest: str, failed: str) -> Result:
     return as_abnormal(result, failed) if failed else result
 
 
-def _judged_at_the_end(result: Result, task: Task, directory: Path) -> Result:
-    """With the final state judged, where the agent went on after its last submission or made none."""
+def _judged_at_the_end(result: Result, task: Task, directory: Path, *, known: bool = True) -> Result:
+    """With the final state judged, where the agent went on after its last submission or made none; or where what
+    ended the run isn't `known` to be true.
+    """
     submitted = result.submissions[-1].nodes if result.submissions else -1
-    if not result.counts or result.success or submitted == result.nodes:
+    if not result.counts or (known and (result.success or submitted == result.nodes)):
         return result
     found = Evaluator(task, rooms()).evaluate(directory / WORKSPACE)
-    return replace(result, satisfied=found.satisfied, total=len(found.items))
+    success = result.success if known else found.succeeded
+    return replace(result, success=success, satisfied=found.satisfied, total=len(found.items))
 
 
 def slimmed(directory: Path) -> None:

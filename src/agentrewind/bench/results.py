@@ -47,6 +47,8 @@ class Submission:
     first_failure: str = ""
     criteria: Mapping[str, str] = field(default_factory=dict)
     """By criterion: satisfied, failed or error."""
+    told: str = ""
+    """What the agent was told instead (`validators`): `accepted`, or the criterion. Empty: this verdict."""
 
     @property
     def progress(self) -> float:
@@ -64,6 +66,10 @@ class Move:
     asked: str
     back: int
     memory_tokens: int
+    regret: int | None = None
+    """How many nodes of the path before it the rewind threw away although its task could still be solved after them
+    (`bisection`); negative: it went back to a point from which it could not be solved any more. None: not looked at.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,10 @@ class Result:
     """The digest of the simulated policy's knobs; empty for a real model."""
     run_id: str = ""
     wall_s: float = 0.0
+    in_vain: int | None = None
+    """How many nodes at the end of a failed run came after the last point from which its task could still be solved.
+    None: it succeeded, or nobody looked.
+    """
     touched: str = ""
     """What a person did to the run while it went on; empty for a clean one."""
     format: int = FORMAT

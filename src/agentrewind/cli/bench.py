@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,67 +14,43 @@ from agentrewind.bench.arms import ABLATIONS
 from agentrewind.bench.comparing import METRICS, Comparison, compared, corrected
 from agentrewind.bench.guarding import cases, measured
 from agentrewind.bench.matrix import Matrix, Place
-from agentrewind.bench.one import SIMULATED, Conditions
+from agentrewind.bench.one import Conditions
 from agentrewind.bench.recovering import Pair, paired_test, pairs_in, recovered
 from agentrewind.bench.report.files import write_report
-from agentrewind.bench.results import Result, results_in
+from agentrewind.bench.results import results_in
 from agentrewind.bench.runner import Limits, Tally, run_all, touch
-from agentrewind.bench.sim.profiles import DEFAULT
 from agentrewind.bench.table import Cell, rows_of
+from agentrewind.cli.bench_options import (
+    by_models,
+    how_often,
+    into_a_directory,
+    listed,
+    models_of,
+    of_a_suite,
+    tally_facts,
+    tasks_of,
+    told,
+)
+from agentrewind.cli.bench_study import study
 from agentrewind.cli.columns import show_columns
-from agentrewind.cli.options import json_option, together
-from agentrewind.cli.screen import err, glyphs, out, sentence
-from agentrewind.compose.agents import OPENAI
+from agentrewind.cli.options import json_option
+from agentrewind.cli.screen import err, out, sentence
 from agentrewind.compose.effects import classifier
 from agentrewind.compose.guards import guard_named
-from agentrewind.core.codec import Json, to_plain
+from agentrewind.core.codec import to_plain
 from agentrewind.core.effects import Confinement as Effects
 from agentrewind.core.errors import UsageError
-from agentrewind.tasks.loading import load
-from agentrewind.tasks.shipped import names as known_suites
-from agentrewind.tasks.shipped import suite as shipped
 from agentrewind.ui.text import as_json, plural
 
 FOUR = "continue,restart,review,rewind"
 
 
-def _listed(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-    del ctx, param
-    return tuple(dict.fromkeys(item.strip() for item in value.split(",") if item.strip()))
-
-
-of_a_suite = together(
-    click.option("--suite", default="core", show_default=True, help="A suite, `all` of them, or a directory of tasks."),
-    click.option("--tasks", default="", callback=_listed, help="Only these of the suite, with commas between."),
-)
-by_models = together(
-    click.option("--harness", "harnesses", default="builtin", show_default=True, callback=_listed),
-    click.option("--models", default="", callback=_listed, help="Models, as their endpoint calls them."),
-    click.option("--base-url", envvar="OPENAI_BASE_URL", default=OPENAI, help="Where models are asked."),
-    click.option(
-        "--simulated",
-        is_flag=False,
-        flag_value=DEFAULT,
-        default="",
-        metavar="[PROFILE]",
-        help="Instead of models: a profile of the simulated one (`agentrewind sim --profiles` lists them), also with"
-        " knobs of its own: `plain:attribution=0.3`.",
-    ),
-)
-how_often = together(
-    click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How often each."),
-    click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="How many at a time."),
-)
-into_a_directory = together(
-    click.option("--out", "directory", type=click.Path(path_type=Path), required=True, help="Where the results go."),
-    json_option,
-)
-"""The options of `bench run` that `bench recover` has too."""
-
-
 @click.group(epilog="Example: agentrewind bench run --suite core --simulated plain --runs 3 --jobs 2 --out results")
 def command() -> None:
     """Run tasks under several strategies, and compare what came of them."""
+
+
+command.add_command(study)
 
 
 @command.command("run", epilog="Example: agentrewind bench run --suite core --simulated plain --runs 3 --out results")
@@ -84,7 +59,7 @@ def command() -> None:
     "--strategies",
     default=FOUR,
     show_default=True,
-    callback=_listed,
+    callback=listed,
     help="Strategies with commas between, each with what differs from its usual settings: `rewind+memory=none`. There"
     " are keep, memory, selector, trigger, candidates and guard. `ablations` stands for the four of the paper.",
 )
@@ -98,6 +73,7 @@ def command() -> None:
 @click.option("--max-tokens", type=click.IntRange(1), help="Begin no more runs once so many tokens are used.")
 @click.option("--sandbox", default="auto", show_default=True, help="As of `agentrewind run`.")
 @click.option("--keep-files", is_flag=True, help="Keep the workspaces and snapshots of runs that are over.")
+@click.option("--regret", is_flag=True, help="Find out by the reference what each rewind threw away (takes minutes).")
 @into_a_directory
 def run(  # noqa: PLR0917
     suite: str,
@@ -117,6 +93,7 @@ def run(  # noqa: PLR0917
     max_tokens: int | None,
     sandbox: str,
     keep_files: bool,
+    regret: bool,
     directory: Path,
     as_object: bool,
 ) -> None:
@@ -126,79 +103,29 @@ def run(  # noqa: PLR0917
     strategies, harnesses, models or tasks may be asked for. The key of the models is read from OPENAI_API_KEY.
     """
     conditions = Conditions(
-        _tasks(suite, tasks),
+        tasks_of(suite, tasks),
         base_url="" if simulated else base_url,
         guard=guard or ("simulated" if simulated else "rules"),
         sandbox=sandbox,
         paper=paper,
         max_steps=max_steps,
         keep_files=keep_files,
+        regret=regret,
     )
-    matrix = Matrix(suite, _arms(strategies), harnesses, _models(models, simulated), runs, conditions)
+    matrix = Matrix(suite, _arms(strategies), harnesses, models_of(models, simulated), runs, conditions)
     place = Place(directory)
-    tally = run_all(matrix, place, jobs=jobs, ray=ray, limits=Limits(max_usd, max_tokens), told=_told)
+    tally = run_all(matrix, place, jobs=jobs, ray=ray, limits=Limits(max_usd, max_tokens), told=told)
     _show(place, tally, as_object=as_object)
-
-
-def _tasks(suite: str, names: Sequence[str]) -> dict[str, str]:
-    """The tasks that can run here, by name. Says which can't."""
-    if suite in known_suites():
-        found = shipped(suite)
-    else:
-        paths = sorted(path.parent for path in Path(suite).glob("*/task.toml"))
-        if not paths:
-            raise UsageError(
-                f"There is no suite {suite!r}, nor a directory of tasks. Known: {', '.join(known_suites())}."
-            )
-        found = tuple(load(path) for path in paths)
-    unknown = set(names) - {task.name for task in found}
-    if unknown:
-        known = ", ".join(task.name for task in found)
-        raise UsageError(f"{suite} has no task {', '.join(sorted(unknown))}. It has {known}.")
-    chosen = [task for task in found if not names or task.name in names]
-    for task in chosen:
-        if task.skipped:
-            sentence(f"{task.name} is skipped: {task.skipped}", err())
-    return {task.name: str(task.path) for task in chosen if not task.skipped}
 
 
 def _arms(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(arm for name in names for arm in (ABLATIONS if name == "ablations" else (name,))))
 
 
-def _models(models: Sequence[str], simulated: str) -> tuple[str, ...]:
-    if simulated and models:
-        raise UsageError("Give --models or --simulated, not both.")
-    if not simulated and not models:
-        raise UsageError("Name a model with --models, or play with --simulated plain, which needs none.")
-    return (SIMULATED + simulated.replace(":", ","),) if simulated else tuple(models)
-
-
-def _told(tally: Tally, result: Result | None, why: str) -> None:
-    console = err()
-    glyph = glyphs(console)
-    if result is None:
-        sentence(f"{glyph.no} no result: {why}", console)
-    else:
-        spec = result.spec
-        mark = glyph.no if result.abnormal else glyph.yes if result.success else glyph.dot
-        came = f"abnormal: {why}" if result.abnormal else f"{result.satisfied}/{result.total}"
-        name = f"{spec.task} {spec.arm} {spec.harness} {spec.model} {spec.seed}"
-        sentence(f"{mark} {name}: {came}, {plural(result.nodes, 'node')}", console)
-    sentence(f"  {_rate(tally)}", console)
-
-
-def _rate(tally: Tally) -> str:
-    made = tally.total - tally.left
-    left = timedelta(seconds=round(tally.left / tally.rate)) if tally.rate else None
-    spent = f", {tally.usd:.2f} USD" if tally.usd else ""
-    return f"{made} of {tally.total}, {tally.rate * 60:.1f} a minute{spent}" + (f", {left} left" if left else "")
-
-
 def _show(place: Place, tally: Tally, *, as_object: bool) -> None:
     rows = rows_of(results_in(place.root)) if tally.done + tally.skipped else []
     if as_object:
-        print(as_json({"tally": _facts(tally), "cells": [row.facts for row in rows]}))
+        print(as_json({"tally": tally_facts(tally), "cells": [row.facts for row in rows]}))
         return
     console = out()
     if rows:
@@ -208,19 +135,6 @@ def _show(place: Place, tally: Tally, *, as_object: bool) -> None:
     sentence(f"{told} {tally.stopped}".strip(), console)
     if any(row.simulated for row in rows):
         sentence("The policy is simulated: this says nothing about any real model (docs/benchmark.md).", console)
-
-
-def _facts(tally: Tally) -> Json:
-    return {
-        "total": tally.total,
-        "made": tally.done,
-        "done_before": tally.skipped,
-        "abnormal": tally.abnormal,
-        "left": tally.left,
-        "usd": tally.usd,
-        "tokens": tally.tokens,
-        "stopped": tally.stopped,
-    }
 
 
 @command.command("recover", epilog="Example: agentrewind bench recover --simulated plain --runs 5 --out recovered")
@@ -248,14 +162,14 @@ def recover(  # noqa: PLR0917
     counters that begin anew. The same command again goes on where it was cut off.
     """
     conditions = Conditions(
-        _tasks(suite, tasks), base_url="" if simulated else base_url, sandbox=sandbox, recovery=True
+        tasks_of(suite, tasks), base_url="" if simulated else base_url, sandbox=sandbox, recovery=True
     )
-    matrix = Matrix(suite, ("continue",), harnesses, _models(models, simulated), runs, conditions)
-    tally = run_all(matrix, Place(directory), jobs=jobs, told=_told)
+    matrix = Matrix(suite, ("continue",), harnesses, models_of(models, simulated), runs, conditions)
+    tally = run_all(matrix, Place(directory), jobs=jobs, told=told)
     pairs = pairs_in(directory)
     if as_object:
         arms = [to_plain(item) | {"rate": item.rate} for item in recovered(pairs)] if pairs else []
-        print(as_json({"tally": _facts(tally), "arms": arms, "tested": paired_test(pairs) if pairs else None}))
+        print(as_json({"tally": tally_facts(tally), "arms": arms, "tested": paired_test(pairs) if pairs else None}))
         return
     _show_recovered(pairs, tally)
 

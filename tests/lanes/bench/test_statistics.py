@@ -11,7 +11,7 @@ import pytest
 
 from agentrewind.bench.comparing import compared, family
 from agentrewind.bench.results import Result, Spec
-from agentrewind.bench.statistics import exact_p, mcnemar, ranked, wilcoxon
+from agentrewind.bench.statistics import approximate_p, exact_p, mcnemar, ranked, wilcoxon
 from agentrewind.bench.table import Cell
 from agentrewind.core.errors import UsageError
 
@@ -40,6 +40,7 @@ def test_wilcoxon_by_hand_and_near_the_exact_value() -> None:
     assert exact is not None
     assert wilcoxon(many) == pytest.approx(exact, abs=0.03)
     assert wilcoxon([0, 0]) == wilcoxon([]) == 1.0
+    assert wilcoxon(many) == pytest.approx(approximate_p(ranked(many))), "ties and all"
 
 
 def test_zeros_weigh_by_pratt() -> None:

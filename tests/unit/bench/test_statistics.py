@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentrewind.bench.power import power
 from agentrewind.bench.statistics import (
     agreement,
+    approximate_p,
     bootstrap,
     exact_p,
     holm,
@@ -18,6 +21,7 @@ from agentrewind.bench.statistics import (
     rank_biserial,
     ranked,
     tertiles,
+    wilson,
 )
 
 PAPER = (
@@ -131,3 +135,28 @@ def test_pass_at_k_and_pass_all_k_by_hand() -> None:
     assert pass_at(2, 4, 1) == pytest.approx(0.5)
     assert pass_all(2, 4, 3) == pytest.approx(0.5)
     assert (pass_at(3, 3, 1), pass_all(3, 3, 2)) == (1.0, 0.0)
+
+
+def test_the_normal_approximation_by_hand_and_near_the_exact_value() -> None:
+    # n = 8, no ties, W = 3: mean 18, variance 51
+    assert approximate_p(ranked([1, 2, -3, 4, 5, 6, 7, 8])) == pytest.approx(2 * NormalDist().cdf(-15 / 51**0.5))
+    assert approximate_p(ranked([0, 0])) == approximate_p(ranked([])) == 1.0
+    many = ranked([3, -1, 4, 1, -5, 9, 2, 6, -5, 3, 5, 8, 9, 7, -9, 3])
+    assert approximate_p(many) == pytest.approx(exact_p(many), abs=0.02)
+
+
+def test_wilsons_interval_by_hand_and_at_its_ends() -> None:
+    found = wilson(4, 8)
+    # z²/n = 0.4802; half = 1.96 * sqrt(0.25 / 8 + 0.4802 / 32) / 1.4802
+    assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.2152, 0.7848), abs=1e-4)
+    assert wilson(0, 29).low == 0
+    assert 0.1 < wilson(0, 29).high < 0.13
+    assert wilson(29, 29).high == pytest.approx(1)
+
+
+def test_power_grows_with_tasks_and_runs_and_without_a_difference_is_the_level(monkeypatch) -> None:
+    assert power(24, 1) < power(24, 3) < power(24, 10)
+    assert power(8, 3) < power(24, 3)
+    assert power(24, 3) == power(24, 3)
+    monkeypatch.setattr("agentrewind.bench.power.GAIN", 0.0)
+    assert power(24, 3, draws=999) == pytest.approx(0.05, abs=0.025)

@@ -9,6 +9,7 @@ from agentrewind.bench.analysis import Curve, Growth, Spent, Third, pareto
 from agentrewind.bench.comparing import Comparison
 from agentrewind.bench.report.svg import Plot, drawing, legend, tag, text, ticks, titled
 from agentrewind.bench.results import Result
+from agentrewind.bench.statistics import Interval
 from agentrewind.bench.table import Cell
 from agentrewind.core.look import colour_of
 
@@ -97,6 +98,45 @@ def pareto_chart(spent: Sequence[Spent], paint: Mapping[Cell, str]) -> str:
         parts.append(titled(bar + dot, said))
     parts.append(legend(650, 36, [(named(cell, cells), paint[cell]) for cell in cells]))
     return drawing(WIDE, 320, parts, "success and what it costs")
+
+
+def interval_chart(found: Sequence[tuple[str, Interval]]) -> str:
+    """Shares with their intervals, a row for each."""
+    height = 64 + 24 * len(found)
+    plot = Plot(330, 24, 400, height - 64, (0, 1), (0, 1))
+    parts = []
+    for value in SHARES:
+        parts.append(tag("line", x1=plot.x(value), x2=plot.x(value), y1=16, y2=height - 34, class_="grid"))
+        parts.append(text(plot.x(value), height - 16, f"{100 * value:.0f}%", anchor="middle"))
+    for place, (name, share) in enumerate(found):
+        y = 32 + 24 * place
+        row = tag("line", x1=plot.x(share.low), x2=plot.x(share.high), y1=y, y2=y, stroke=colour_of(0), stroke_width=2)
+        row += tag("circle", cx=plot.x(share.value), cy=y, r=5, fill=colour_of(0))
+        low, high = (f"{100 * each:.1f}" for each in (share.low, share.high))
+        parts += [
+            text(320, y + 4, name, anchor="end"),
+            titled(row, f"{name}: {100 * share.value:.1f} % ({low} to {high})"),
+            text(745, y + 4, f"{100 * share.value:.1f} %"),
+        ]
+    return drawing(WIDE, height, parts, "success of each arm, with 95 % intervals over tasks")
+
+
+def level_chart(found: Sequence[tuple[str, float, Interval]], paint: Mapping[str, str], knob: str) -> str:
+    """Success at each level of a knob, a line for each arm, with its intervals side by side."""
+    plot = Plot(60, 28, 560, 240, (0, 1), (0, 1))
+    levels = sorted({level for _, level, _ in found})
+    parts = [plot.frame(levels, SHARES, x_label=knob, y_label="success")]
+    for place, (arm, colour) in enumerate(paint.items()):
+        aside = 5 * (place - (len(paint) - 1) / 2)
+        points = sorted((level, share) for name, level, share in found if name == arm)
+        parts.append(plot.line([(level, share.value) for level, share in points], colour))
+        for level, share in points:
+            x, low, high = plot.x(level) + aside, plot.y(share.low), plot.y(share.high)
+            shape = tag("line", x1=x, x2=x, y1=low, y2=high, stroke=colour, stroke_opacity=0.45)
+            shape += tag("circle", cx=plot.x(level), cy=plot.y(share.value), r=4, fill=colour)
+            parts.append(titled(shape, f"{arm}, {knob} {level:g}: {100 * share.value:.1f} %"))
+    parts.append(legend(650, 36, list(paint.items())))
+    return drawing(WIDE, 320, parts, f"success over {knob}")
 
 
 def thirds_chart(found: Sequence[Third], paint: Mapping[Cell, str]) -> str:

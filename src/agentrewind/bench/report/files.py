@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentrewind.bench.analysis import curves, growth, repeats, spending, thirds, within
+from agentrewind.bench.analysis import curves, growth, regrets, repeats, spending, thirds, within
 from agentrewind.bench.comparing import Comparison, family
 from agentrewind.bench.matrix import Place
 from agentrewind.bench.report.page import page
@@ -30,7 +30,7 @@ def write_report(place: Place, against: str = "rewind") -> tuple[list[Path], lis
     results = results_in(place.root)
     comparisons, notes = _compared(results, against)
     notes += _left_out(place, results)
-    conditions = _conditions(place)
+    conditions = conditions_of(place)
     contents = {
         PAGE: page(f"Benchmark {place.root.name}", results, comparisons, conditions, notes),
         TABLE: _csv(rows_of(results)[0].facts, [row.facts for row in rows_of(results)]) if rows_of(results) else "",
@@ -60,7 +60,7 @@ def _left_out(place: Place, results: Sequence[Result]) -> list[str]:
     return notes
 
 
-def _conditions(place: Place) -> Json:
+def conditions_of(place: Place) -> Json:
     plan = to_plain(place.begun())
     flat = {key: value for key, value in plan.items() if key != "conditions"}
     return {**flat, **{key: value for key, value in (plan.get("conditions") or {}).items() if key != "tasks"}}
@@ -76,6 +76,7 @@ def _data(results: Sequence[Result], comparisons: Sequence[Comparison], conditio
         "thirds": [to_plain(item) for item in thirds(results)],
         "growth": [to_plain(item) for item in growth(results)],
         "repeats": [to_plain(item) for item in repeats(results)],
+        "regrets": [to_plain(item) for item in regrets(rows_of(results))],
         "conditions": conditions,
         "notes": list(notes),
     }
