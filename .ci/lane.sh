@@ -8,7 +8,8 @@ shift
 python=${PYTHON:-python3}
 limits=${OLDEST:+.ci/oldest.txt}
 # shellcheck disable=SC2086
-key=$( { "$python" --version; cat pyproject.toml .ci/lane.sh $limits; } | sha256sum | cut -c1-16)
+key=$( { "$python" --version; "$python" .ci/dev_requirements.py; "$python" .ci/dev_requirements.py --extras "$extra"
+  cat .ci/lane.sh $limits; } | sha256sum | cut -c1-16)
 env=${LANES:-$HOME/.cache/agentrewind/lanes}/$extra-${OLDEST:+oldest-}$key
 if [ ! -e "$env/complete" ]; then
   rm -rf "$env"
