@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -82,12 +83,20 @@ def harness_by_name(name: str) -> Adapter:
         return _of_somebody(name)
     if known is None:
         raise UsageError(
-            f"There is no agent {name!r}. There are: {', '.join(KNOWN)}; and any adapter, as package.module:Class."
+            f"There is no agent {name!r}.{_meant(name)} There are: {', '.join(KNOWN)}; and any adapter, as"
+            " package.module:Class."
         )
     if known.package and importlib.util.find_spec(known.package) is None:
         raise UsageError(f"{known.title} isn't installed here. `pip install 'agentrewind[{known.extra}]'` adds it.")
     made: Adapter = _named(f"{_HOME}.{known.place}")()
     return made
+
+
+def _meant(name: str) -> str:
+    """Which of our agents may have been meant, as a question; empty where none comes near."""
+    wanted = name.strip().lower()
+    near = [known for known in KNOWN if wanted and wanted in known] or difflib.get_close_matches(wanted, KNOWN, 1, 0.5)
+    return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
 def _of_somebody(name: str) -> Adapter:

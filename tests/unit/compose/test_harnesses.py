@@ -35,6 +35,28 @@ def test_what_is_no_adapter_is_refused_in_a_sentence(name: str, told: str) -> No
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("mini", "mini-swe-agent"),
+        ("Qwen", "qwen-agent"),
+        ("smolagent", "smolagents or smolagents-tools"),
+        ("langgraph", "langchain"),
+        ("pydantic_ai", "pydantic-ai"),
+        ("open-ai-agents", "openai-agents"),
+    ],
+)
+def test_a_name_that_comes_near_one_of_ours_is_asked_about(name: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=rf"no agent '{name}'\. Did you mean {meant}\? There are: "):
+        harness_by_name(name)
+
+
+def test_a_name_that_comes_near_none_is_not() -> None:
+    for name in ("nobody", "", " "):
+        with pytest.raises(UsageError, match=rf"no agent '{name}'\. There are: "):
+            harness_by_name(name)
+
+
 def test_a_package_that_is_not_there_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harnesses.importlib.util, "find_spec", lambda _: None)
     for name, known in KNOWN.items():
