@@ -446,6 +446,19 @@ def test_the_program_is_told_where_to_go_and_nothing_else_changes(here: Place):
     } | {name: found[name] for name in found if name.startswith(("LC_", "__CF")) and name not in before}
 
 
+def test_a_program_whose_calls_do_not_come_through_is_told_what_to_check(here: Place):
+    done = here.exec("http://127.0.0.1:9/v1", "true", options=("--check", "true"))
+    (told,) = [line for line in done.stderr.splitlines() if "No call of a model came through" in line]
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE", "doctor"):
+        assert name in told
+    again = here.exec("http://127.0.0.1:9/v1", "true", options=("--json",))
+    assert "No call of a model" in again.stderr
+    json.loads(again.stdout.splitlines()[-1])
+    with ScriptedModel([say("Done.")]) as model:
+        heard = here.exec(model.base_url, *LOOPS["httpx"])
+    assert "No call of a model" not in heard.stderr
+
+
 def test_a_program_without_a_key_gets_a_placeholder_so_that_its_sdk_starts(here: Place):
     code = "import os; print(os.environ['OPENAI_API_KEY'])"
     done = here.exec("http://127.0.0.1:9/v1", sys.executable, "-c", code, OPENAI_API_KEY="")

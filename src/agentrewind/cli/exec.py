@@ -7,16 +7,24 @@ import os
 import shutil
 
 import click
+from rich.text import Text
 
 from agentrewind.cli.child import describe, run_child
 from agentrewind.cli.following import Follower, summary
 from agentrewind.cli.proxied import beginning, proxied_options
-from agentrewind.cli.screen import ProgressLine, err, progress
+from agentrewind.cli.screen import ProgressLine, err, progress, sentence
 from agentrewind.cli.viewing import viewing
 from agentrewind.compose.agents import Watcher
+from agentrewind.compose.proxying import ProxiedRun
 from agentrewind.compose.runs import open_run
 from agentrewind.core.errors import UsageError
 from agentrewind.ui.facts import run_facts
+
+NOT_HEARD = (
+    "No call of a model came through: the command was led to the proxy by {}; check that it reads one of these (else"
+    " hand the address on: sh -c 'COMMAND --base-url \"$OPENAI_BASE_URL\"'), and see `agentrewind doctor` for programs"
+    " whose calls go another way."
+)
 
 
 @click.command(
@@ -46,13 +54,17 @@ def command(ctx: click.Context, /, words: tuple[str, ...], as_object: bool, view
         try:
             with beginning(ctx, words, watcher) as run:
                 until_started.started = True
+                before = _calls(run)
                 code = run_child(words, run.environ(os.environ))
                 ok = run.end(describe(code), ok=code == 0)
+                unheard = NOT_HEARD.format(", ".join(run.addresses)) if _calls(run) == before else ""
         except BaseException:
             if follower.run_id:
                 follower.leave(as_object=False)
             raise
     _conclude(follower.run_id, as_object=as_object)
+    if unheard:
+        sentence(Text(unheard, style="yellow"), err())
     ctx.exit(code or (0 if ok else 1))
 
 
@@ -66,6 +78,11 @@ class _UntilStarted:
     def __call__(self, done: int, total: int | None) -> None:
         if not self.started:
             self._line(done, total)
+
+
+def _calls(run: ProxiedRun) -> int:
+    """How many calls of a model are recorded."""
+    return sum(node.is_llm for node in run.tree.nodes.values())
 
 
 def _conclude(run_id: str, *, as_object: bool) -> None:
