@@ -21,7 +21,7 @@ from agentrewind.engine.started import TIMED_OUT
 from agentrewind.integrations.sandbox import cgroups, commands_of, configuration, probe, side
 from agentrewind.integrations.sandbox import filter as filters
 from agentrewind.integrations.sandbox.side import prepare
-from agentrewind.integrations.sandbox.spec import Confinement, Limits, Sandbox, told
+from agentrewind.integrations.sandbox.spec import REACH, Confinement, Limits, Sandbox, told
 from agentrewind.integrations.sandbox.view import search_path, shows, tools_of, view
 
 needs_bwrap = pytest.mark.skipif(not probe.bubblewrap().works, reason=f"no sandbox here: {probe.bubblewrap().what}")
@@ -300,7 +300,7 @@ class TestView:
 
     def test_path_names_only_what_is_seen(self, sandbox, workspace):
         environ = {"PATH": f"/home/somebody/bin:{workspace}/bin:relative:/usr/bin"}
-        assert search_path(sandbox, environ).split(":")[:2] == [f"{workspace}/bin", "/usr/bin"]
+        assert search_path(sandbox, environ).split(":")[:3] == [REACH, f"{workspace}/bin", "/usr/bin"]
 
     def test_the_agent_is_told_what_it_has_to_know(self, sandbox):
         assert "there is no network" in told(sandbox)

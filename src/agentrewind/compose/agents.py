@@ -20,6 +20,7 @@ from agentrewind.compose.runs import INTERRUPTED, Run
 from agentrewind.compose.secret import redactor, say_without_secrets
 from agentrewind.compose.services import fits, services_in
 from agentrewind.compose.sharing import SharedWorld, world_of
+from agentrewind.compose.tool_program import offered
 from agentrewind.compose.worlds import Progress
 from agentrewind.core import effects as effect_modes
 from agentrewind.core.codec import Json, from_plain, to_plain
@@ -366,7 +367,8 @@ class _Driver:
     def _driven(self, point: offline.ResumePoint | None) -> Finished:
         try:
             self._services.start()
-            outcome = self._outcome(point)
+            with offered(self._log.run_dir, self._session.by_program.call, self._sandbox):
+                outcome = self._outcome(point)
         except KeyboardInterrupt:
             end_all(lambda: marked(self._log.run_dir.name))
             self._end(Outcome(ok=False, reason=INTERRUPTED))

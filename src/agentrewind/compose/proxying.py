@@ -29,7 +29,7 @@ from agentrewind.compose.recording import (
 from agentrewind.compose.runs import INTERRUPTED, PROGRAM, Run
 from agentrewind.compose.secret import redactor
 from agentrewind.compose.sharing import SharedWorld, world_of
-from agentrewind.compose.tool_program import SOCKET
+from agentrewind.compose.tool_program import offered
 from agentrewind.core import effects as effect_modes
 from agentrewind.core.budgets import Budget
 from agentrewind.core.codec import from_plain, to_plain
@@ -45,7 +45,6 @@ from agentrewind.integrations.proxy import ANTHROPIC, OPENAI, Callers, Listening
 from agentrewind.integrations.proxy.leftovers import Leftovers
 from agentrewind.integrations.proxy.origins import Origins
 from agentrewind.integrations.proxy.upstream import PLACEHOLDER, Family
-from agentrewind.integrations.tool_program import ToolSocket
 from agentrewind.journal.writer import Durability, JournalWriter
 from agentrewind.snapshots.workspace import WorkspaceWorld
 from agentrewind.strategies import by_name
@@ -298,7 +297,7 @@ class _Recording:
         if point is not None:
             session.go_on(point, continued(log, point, DIALECTS))
         with (
-            ToolSocket(log.run_dir / SOCKET, session.by_program.call),
+            offered(log.run_dir, session.by_program.call),
             Proxy(session, self.upstreams, self.listening, callers=callers) as proxy,
         ):
             judge = _Judge(self.settings.check, self.strategy, self.workspace, self.environ)

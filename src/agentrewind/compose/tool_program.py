@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from agentrewind.compose.home import Home
@@ -10,11 +11,23 @@ from agentrewind.core.codec import Json
 from agentrewind.core.errors import UsageError
 from agentrewind.engine.by_program import Told
 from agentrewind.engine.processes import RUN_MARK
-from agentrewind.integrations.tool_program import ask
-from agentrewind.integrations.tool_program.client import SOCKET_VARIABLE
+from agentrewind.integrations.sandbox.spec import Sandbox
+from agentrewind.integrations.tool_program import ToolSocket, ask
+from agentrewind.integrations.tool_program.client import SOCKET, SOCKET_VARIABLE
 
-SOCKET = "tools"
-"""Its name beside the journal."""
+
+@contextmanager
+def offered(run_dir: Path, answer: Callable[[str, Json], Told], sandbox: Sandbox | None = None) -> Iterator[None]:
+    """Have `answer` carry out calls that come from programs: beside the journal, and in the sandbox of the run.
+
+    Raises:
+        AgentError: a socket can't be made.
+    """
+    places = [run_dir, *([] if sandbox is None else [sandbox.reach])]
+    with ExitStack() as sockets:
+        for place in places:
+            sockets.enter_context(ToolSocket(place / SOCKET, answer))
+        yield
 
 
 def socket_of(home: Home, environ: Mapping[str, str]) -> Path:
@@ -41,7 +54,7 @@ def call(run_dir: Path, tool: str, arguments: Json) -> Told:
         text, ok = ask(str(run_dir / SOCKET), tool, arguments)
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"The run {run_dir.name} isn't alive, or isn't one of `agentrewind exec` or `proxy`: nobody answers its"
-            f" tools ({error}). Nothing was moved."
+            f"The run {run_dir.name} isn't alive, or is one of a program's own session: nobody answers its tools"
+            f" ({error}). Nothing was moved."
         ) from error
     return Told(text, ok)

@@ -166,7 +166,7 @@ def raw(at: Path) -> socket.socket:
 def program(at: Path, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """The client as a sandbox shows it: a file of its own, in an interpreter that knows nothing of agentrewind."""
     return subprocess.run(
-        [sys.executable, "-I", "-S", client.__file__, *words],
+        [sys.executable, "-I", "-S", client.__file__, "tool", *words],
         input=stdin,
         env={"AGENTREWIND_TOOLS": str(at)},
         capture_output=True,
@@ -196,6 +196,21 @@ def test_bad_use_says_how_it_is_used(at: Path, answers: Answers, words: tuple[st
     assert (done.returncode, done.stdout) == (2, "")
     assert "commit RECORD_UID NOTE" in done.stderr
     assert answers.asked == []
+
+
+def test_in_a_sandbox_all_but_its_tools_is_said_to_the_other_agentrewind(tmp_path: Path):
+    shown, other = tmp_path / "shown", tmp_path / "other"
+    for place in (shown, other):
+        place.mkdir()
+    (shown / "agentrewind").write_bytes(b"#!/usr/bin/env python3\n" + Path(client.__file__).read_bytes())
+    (other / "agentrewind").write_text("#!/bin/sh\necho other $*\n")
+    for place in (shown, other):
+        (place / "agentrewind").chmod(0o755)
+
+    path = os.pathsep.join([str(shown), str(other), os.environ["PATH"]])
+    words = [shown / "agentrewind", "log", "last"]
+    done = subprocess.run(words, env={"PATH": path}, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "other log last\n"
 
 
 def test_where_nobody_answers_it_says_so(tmp_path: Path):

@@ -17,6 +17,7 @@ from agentrewind.engine.processes import RUN_MARK
 from agentrewind.engine.started import Process, Start
 from agentrewind.integrations.sandbox.confined import Confined, Wanted
 from agentrewind.integrations.sandbox.spec import HOME, SIDES, Sandbox
+from agentrewind.integrations.tool_program.client import SOCKET_VARIABLE
 
 IMAGE = "debian:stable-slim"
 """What is used where the user names no image. It has to be there already: nothing is fetched in passing."""
@@ -25,6 +26,8 @@ _ENGINE_FAILED = 125
 _ENDING_S = 30.0
 _FILES, _PROCESSES = 65_536, 32_768
 _OF_THE_IMAGE = ("PATH", "SHELL", "VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOROOT", "RUSTUP_HOME")
+_LEFT_OUT = (*_OF_THE_IMAGE, SOCKET_VARIABLE)
+"""The run can't be reached from inside: an image need not have a Python that could ask."""
 _OF_THE_ENGINE = ("PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DBUS_SESSION_BUS_ADDRESS")
 
 
@@ -43,7 +46,7 @@ def _blamed(result: CommandResult, sandbox: Sandbox) -> CommandResult:
 @contextlib.contextmanager
 def _prepared(sandbox: Sandbox, asked: Wanted) -> Iterator[Start]:
     name, environ = f"agentrewind-{secrets.token_hex(6)}", asked.environ
-    variables = {key: value for key, value in asked.variables.items() if key not in _OF_THE_IMAGE}
+    variables = {key: value for key, value in asked.variables.items() if key not in _LEFT_OUT}
     words = container_words(sandbox, name, asked.cwd, variables)
     client = {key: environ[key] for key in environ if key in _OF_THE_ENGINE or key.startswith("DOCKER_")}
     line: list[str | bytes] = [*words, "/bin/sh", "-c", encoded(asked.command)]

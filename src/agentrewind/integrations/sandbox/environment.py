@@ -7,8 +7,9 @@ import re
 from collections.abc import Collection, Mapping
 
 from agentrewind.engine.processes import RUN_MARK
-from agentrewind.integrations.sandbox.spec import HOME, TEMPORARY, USER, Sandbox
+from agentrewind.integrations.sandbox.spec import HOME, REACH, TEMPORARY, USER, Sandbox
 from agentrewind.integrations.sandbox.view import search_path
+from agentrewind.integrations.tool_program.client import SOCKET, SOCKET_VARIABLE
 
 _HARMLESS = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|TZ|NO_COLOR|FORCE_COLOR|CI|SOURCE_DATE_EPOCH|COLUMNS|LINES"
@@ -50,6 +51,7 @@ def environment(sandbox: Sandbox, environ: Mapping[str, str], pass_keys: Collect
         **QUIET,
         **kept,
         "PATH": search_path(sandbox, environ),
+        SOCKET_VARIABLE: f"{REACH}/{SOCKET}",
         "HOME": HOME,
         "TMPDIR": TEMPORARY,
         "USER": USER,

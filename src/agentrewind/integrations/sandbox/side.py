@@ -10,6 +10,7 @@ from pathlib import Path
 from agentrewind.integrations.sandbox.configuration import copy_configuration
 from agentrewind.integrations.sandbox.spec import HOME, SIDES, USER, Sandbox
 from agentrewind.integrations.sandbox.view import view
+from agentrewind.integrations.tool_program import client
 
 
 def prepare(sandbox: Sandbox) -> None:
@@ -26,6 +27,7 @@ def prepare(sandbox: Sandbox) -> None:
             made.mkdir()
             made.chmod(0o1777 if name == "tmp" else 0o755)
     sandbox.etc.chmod(0o755)
+    _offer_program(sandbox.reach)
     copy_configuration(sandbox.etc)
     mount_points(sandbox)
     uid, gid = os.getuid(), os.getgid()
@@ -36,6 +38,14 @@ def prepare(sandbox: Sandbox) -> None:
     _write(sandbox, "hosts", "127.0.0.1 localhost\n::1 localhost\n")
     _write(sandbox, "nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")
     _write(sandbox, "machine-id", "0" * 31 + "1\n")
+
+
+def _offer_program(reach: Path) -> None:
+    """`agentrewind tool`, for commands: a program of its own, which needs nothing of what isn't seen inside."""
+    reach.mkdir(mode=0o755, exist_ok=True)
+    path = reach / "agentrewind"
+    path.write_bytes(b"#!/usr/bin/env python3\n" + Path(client.__file__).read_bytes())
+    path.chmod(0o755)
 
 
 def _write(sandbox: Sandbox, name: str, text: str) -> None:

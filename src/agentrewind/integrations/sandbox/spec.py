@@ -17,6 +17,8 @@ USER = "agent"
 TEMPORARY = "/tmp"  # noqa: S108 (the path inside)
 SIDES = {"tmp": TEMPORARY, "home": HOME}
 """What of the side directory is seen where."""
+REACH = "/run/agentrewind"
+"""Where the run itself can be reached from inside: the socket of its two tools, and the program that asks there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ class Sandbox:
     confinement: Confinement
     workspace: str
     side: str
-    """The directory with `files/tmp` and `files/home`, which belong to the state of the run, and `etc`, which doesn't.
+    """The directory with `files/tmp` and `files/home`, which belong to the state of the run, and `etc` and `reach`,
+    which don't.
     """
     place: str = ""
     """Where the workspace is seen inside; empty: at its own path, as paths in messages and caches are then the user's.
@@ -88,6 +91,11 @@ class Sandbox:
     @property
     def etc(self) -> Path:
         return Path(self.side) / "etc"
+
+    @property
+    def reach(self) -> Path:
+        """What is seen at `REACH`."""
+        return Path(self.side) / "reach"
 
     def inside(self, path: Path) -> str:
         """Where a path of the workspace is seen inside."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentrewind.integrations.sandbox.configuration import MOUNTED, PRIVATE
-from agentrewind.integrations.sandbox.spec import SIDES, Sandbox
+from agentrewind.integrations.sandbox.spec import REACH, SIDES, Sandbox
 
 How = Literal["read", "write", "link", "nothing"]
 
@@ -42,6 +42,7 @@ def view(sandbox: Sandbox) -> list[Mount]:
             *(Mount(path, "read", path) for path in _readable(sandbox)),
             *_covered(sandbox),
             *(Mount(at, "write", str(sandbox.sides / name)) for name, at in SIDES.items()),
+            Mount(REACH, "read", str(sandbox.reach)),
             Mount(sandbox.at, "read" if sandbox.read_only else "write", sandbox.workspace),
         )
     }
@@ -153,14 +154,14 @@ def _interpreter(venv: str, home: str) -> Iterator[str]:
 
 
 def search_path(sandbox: Sandbox, environ: Mapping[str, str]) -> str:
-    """PATH inside: of the user's the entries that are seen there, and the system's."""
+    """PATH inside: our program first, then of the user's the entries that are seen there, and the system's."""
     readable = (*_readable(sandbox), "/usr", sandbox.workspace)
     kept: list[str] = []
     for entry in environ.get("PATH", "").split(os.pathsep):
         real = os.path.realpath(entry) if os.path.isabs(entry) else ""
         if real and any(_inside(real, top) for top in readable):
             kept.append(sandbox.inside(Path(real)))
-    return os.pathsep.join(dict.fromkeys((*kept, *_default_path())))
+    return os.pathsep.join(dict.fromkeys((REACH, *kept, *_default_path())))
 
 
 def _default_path() -> Sequence[str]:

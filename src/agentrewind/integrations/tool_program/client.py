@@ -10,6 +10,8 @@ import socket
 import sys
 from typing import Any, TextIO
 
+SOCKET = "tools"
+"""The name of a run's socket."""
 SOCKET_VARIABLE = "AGENTREWIND_TOOLS"
 """Where the socket of the run is."""
 MOST = 1 << 20
@@ -84,5 +86,18 @@ def main(words: list[str], path: str, program: str) -> int:
     return 0 if ok else 1
 
 
+def as_agentrewind(words: list[str]) -> int:
+    """The command `agentrewind` as a sandbox has it: `agentrewind tool ...`. All else is said to the other program of
+    that name in PATH, where there is one.
+    """
+    if words[:1] == ["tool"]:
+        return main(words[1:], os.environ.get(SOCKET_VARIABLE, ""), "agentrewind tool")
+    for directory in os.get_exec_path():
+        path = os.path.join(directory, "agentrewind")
+        if os.access(path, os.X_OK) and not os.path.samefile(path, __file__):
+            os.execv(path, [path, *words])  # noqa: S606 (it is what was asked for)
+    return main([], "", "agentrewind tool")
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], os.environ.get(SOCKET_VARIABLE, ""), os.path.basename(sys.argv[0])))
+    sys.exit(as_agentrewind(sys.argv[1:]))
