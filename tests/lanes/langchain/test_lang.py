@@ -32,3 +32,9 @@ class TestAlone(HarnessContract):
 class TestRewinds(RewindContract):
     agent = "langchain"
     place = "agentrewind.integrations.harnesses.lang:LangChainAgent"
+
+
+class TestRewindsByResponses(TestRewinds):
+    """With the provider's Responses API."""
+
+    options = {"api": "responses"}  # noqa: RUF012

@@ -26,3 +26,9 @@ class TestRewinds(RewindContract):
     agent = "pydantic-ai"
     place = "agentrewind.integrations.harnesses.pydai:PydanticAgent"
     asynchronous = {}  # noqa: RUF012 (it always is)
+
+
+class TestRewindsByResponses(TestRewinds):
+    """With the provider's Responses API."""
+
+    options = {"api": "responses"}  # noqa: RUF012

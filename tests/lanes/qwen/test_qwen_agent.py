@@ -7,11 +7,54 @@ import json
 
 import pytest
 
-from agentrewind.testing.harnesses import RewindContract, script
-from agentrewind.testing.scripted import Turn
+from agentrewind.integrations.harnesses.contract import Job
+from agentrewind.integrations.harnesses.qwen import FnCallAgent
+from agentrewind.testing.harnesses import HarnessContract, RewindContract, script
+from agentrewind.testing.scripted import Turn, say
 from tests.lanes import needs
 
 pytestmark = needs("qwen_agent", "qwen")
+
+
+CATCHES = "Qwen-Agent makes texts of errors in tools; a run that can't be recorded ends at its next call of the model"
+
+
+def in_words(text, calls):
+    """As Qwen's own template has it; arguments that are text stand there as they are."""
+    made = (json.dumps(call.arguments) if not isinstance(call.arguments, str) else call.arguments for call in calls)
+    named = (f'{{"name": "{call.name}", "arguments": {item}}}' for call, item in zip(calls, made, strict=True))
+    return Turn("\n".join((text, *(f"<tool_call>\n{item}\n</tool_call>" for item in named))))
+
+
+class Alone(HarnessContract):
+    def harness(self):
+        return FnCallAgent()
+
+    def job(self, **fields):
+        return Job(**fields)
+
+    def submission(self, answer):
+        return say(answer)
+
+
+class TestAloneDeclared(Alone):
+    not_applicable = {  # noqa: RUF012
+        "record_call_and_result_have_one_id": "Qwen-Agent doesn't tell a tool the id of its call",
+        "an_error_of_the_recorder_travels_through": CATCHES,
+    }
+
+    def job(self, **fields):
+        return Job(**{**fields, "settings": {"raw": True, **fields.get("settings", {})}})
+
+
+class TestAloneInWords(Alone):
+    not_applicable = {  # noqa: RUF012
+        "record_call_and_result_have_one_id": "calls in words have no ids",
+        "an_error_of_the_recorder_travels_through": CATCHES,
+    }
+
+    def said(self, text, calls):
+        return in_words(text, calls)
 
 
 class Qwen(RewindContract):
@@ -25,8 +68,7 @@ class TestInWords(Qwen):
     """As it comes: calls are written in the text of the answer."""
 
     def said(self, text, calls):
-        made = (json.dumps({"name": call.name, "arguments": call.arguments}) for call in calls)
-        return Turn("\n".join((text, *(f"<tool_call>\n{call}\n</tool_call>" for call in made))))
+        return in_words(text, calls)
 
 
 class TestDeclared(Qwen):

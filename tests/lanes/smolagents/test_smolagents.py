@@ -2,13 +2,58 @@
 
 from __future__ import annotations
 
-from agentrewind.testing.harnesses import RewindContract
+from agentrewind.integrations.harnesses.contract import Job
+from agentrewind.integrations.harnesses.smol import CodeAgent, ToolCallingAgent
+from agentrewind.testing.harnesses import HarnessContract, RewindContract
 from agentrewind.testing.scripted import Call, Turn
 from tests.lanes import needs
 
 pytestmark = needs("smolagents", "smolagents")
 
 SYNCHRONOUS = {"async": "smolagents is synchronous"}
+
+
+ALONE = {
+    "record_call_and_result_have_one_id": "smolagents says calls and their results in words, without ids",
+    "a_seed_is_gone_on_with_as_it_is": "smolagents says the calls and results of a seed in words of its own",
+    "an_error_of_the_recorder_travels_through": (
+        "smolagents makes texts of errors in tools; a run that can't be recorded ends at its next call of the model"
+    ),
+}
+
+
+class Alone(HarnessContract):
+    def job(self, **fields):
+        return Job(**fields)
+
+
+class TestToolCallingAgentAlone(Alone):
+    not_applicable = ALONE
+
+    def harness(self):
+        return ToolCallingAgent()
+
+    def submission(self, answer):
+        return Turn("", (Call("final_answer", {"answer": answer}),))
+
+
+class TestCodeAgentAlone(Alone):
+    not_applicable = {  # noqa: RUF012
+        **ALONE,
+        "arguments_of_the_wrong_kind_do_not_end_the_run": "its calls are Python: there are no arguments in JSON",
+    }
+
+    def harness(self):
+        return CodeAgent()
+
+    def said(self, text, calls):
+        return code(text, *map(written, calls))
+
+    def unreadable(self):
+        return code("", "shell(command='touch a")
+
+    def submission(self, answer):
+        return code("That is it.", f"final_answer({answer!r})")
 
 
 class TestToolCallingAgent(RewindContract):

@@ -281,7 +281,7 @@ MUTANTS = [
     (stops_at_a_rejection, "test_after_a_rejection_the_agent_is_told_why_and_goes_on"),
     (submits_twice, "test_a_submission_is_judged_once_and_its_acceptance_ends_the_run"),
     (tools_not_recorded, "test_a_command_runs_in_the_workspace_and_is_recorded_with_its_arguments"),
-    (call_ids_lost, "test_a_command_runs_in_the_workspace_and_is_recorded_with_its_arguments"),
+    (call_ids_lost, "test_record_call_and_result_have_one_id"),
     (runs_where_it_stands, "test_a_command_runs_in_the_workspace_and_is_recorded_with_its_arguments"),
     (keys_in_the_environment, "test_commands_do_not_see_the_key_of_the_model"),
     (seed_dropped, "test_a_seed_is_gone_on_with_as_it_is"),

@@ -51,7 +51,7 @@ def code_agent(job: Job, model: Any) -> Any:
 
 
 def tool_calling_agent(job: Job, model: Any) -> Any:
-    return _ToolCallingAgent(**_common(job, model))
+    return _ToolCallingAgent(**_common(job, model), max_tool_threads=1)  # calls of one answer run in their order
 
 
 def _common(job: Job, model: Any) -> dict[str, Any]:
