@@ -29,9 +29,10 @@ class Agent:
     environ: dict[str, str] = field(default_factory=dict)
     mcp: Callable[[Path, list[str]], str] | None = None
     """Declares an MCP server, started by these words, in its own configuration (below this home), and says what to add
-    to its command line. None: not tried. (Codex puts the tools of a server into a namespace, and Qwen Code behind a
-    search: the scripted model speaks neither.)
+    to its command line.
     """
+    finds: Callable[[str], tuple[str, dict]] | None = None
+    """The call of a tool that brings in a tool of this name, where those of MCP servers wait behind one."""
 
     def words(self, line: str, task: str) -> list[str]:
         return ["sh", "-c", line, self.program, task]
@@ -44,6 +45,27 @@ def _claude_mcp(home: Path, words: list[str]) -> str:
     path = home / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {"agentrewind": {"command": words[0], "args": words[1:]}}}))
     return f"--strict-mcp-config --mcp-config '{path}'"
+
+
+def _codex_mcp(home: Path, words: list[str]) -> str:
+    """Its servers see few variables of its own environment: those of the run, and of our records, are named."""
+    (home / ".codex").mkdir(exist_ok=True)
+    named = ["AGENTREWIND_RUN", "AGENTREWIND_HOME", "PYTHONPATH"]
+    lines = [
+        "[mcp_servers.agentrewind]",
+        f"command = {json.dumps(words[0])}",
+        f"args = {json.dumps(words[1:])}",
+        f"env_vars = {json.dumps(named)}",
+    ]
+    (home / ".codex/config.toml").write_text("\n".join(lines) + "\n")
+    return ""
+
+
+def _qwen_mcp(home: Path, words: list[str]) -> str:
+    (home / ".qwen").mkdir(exist_ok=True)
+    server = {"command": words[0], "args": words[1:], "trust": True}
+    (home / ".qwen/settings.json").write_text(json.dumps({"mcpServers": {"agentrewind": server}}))
+    return ""
 
 
 def _opencode_mcp(home: Path, words: list[str]) -> str:
@@ -88,6 +110,7 @@ CODEX = Agent(
     "exec_command",
     lambda command: {"cmd": command},
     {"CODEX_API_KEY": KEY},
+    _codex_mcp,
 )
 QWEN = Agent(
     "qwen",
@@ -96,6 +119,8 @@ QWEN = Agent(
     "run_shell_command",
     lambda command: {"command": command, "is_background": False},
     {"QWEN_TELEMETRY_ENABLED": "false", "QWEN_CODE_DISABLE_USAGE_STATISTICS": "1"},
+    _qwen_mcp,
+    lambda name: ("tool_search", {"query": f"+{name}"}),
 )
 OPENCODE = Agent(
     "opencode",

@@ -327,3 +327,13 @@ def test_what_the_messages_api_takes():
     whole = talk("hi", [SIGNED, use()], [result(), TEXT], [TEXT], [MARKED] * 4, thinking={"type": "enabled"})
     assert message_refusal(whole) is None
     assert message_refusal(talk("hi", [])) is None
+
+
+def test_a_tool_in_a_namespace_is_called_by_both_names():
+    inside = {"type": "namespace", "name": "mcp__x", "tools": [{"type": "function", "name": "back", "parameters": {}}]}
+    body = {"model": "m", "input": "hi", "tools": [inside, {"type": "function", "name": "bash", "parameters": {}}]}
+    api = Responses()
+    assert api.tools(body) == ["bash", "mcp__x.back"]
+    first, second = api.response(body, calls([("mcp__x.back", {}), ("bash", {})]), 1, 1)["output"]
+    assert (first["namespace"], first["name"]) == ("mcp__x", "back")
+    assert (second["name"], "namespace" in second) == ("bash", False)

@@ -343,3 +343,12 @@ def test_what_a_strict_provider_refuses(items):
 )
 def test_what_it_takes(items):
     assert RESPONSES.problems(items) == []
+
+
+def test_the_namespace_of_a_call_is_kept_and_tells_it_from_others():
+    call = {"type": "function_call", "call_id": "c1", "name": "back", "namespace": "mcp__x", "arguments": "{}"}
+    whole = {"id": "r", "object": "response", "status": "completed", "output": [{"id": "fc", **call}]}
+    for stream in (False, True):
+        (again,) = RESPONSES.parse(RESPONSES.render(whole, stream=stream), stream=stream).response["output"]
+        assert again["namespace"] == "mcp__x"
+    assert RESPONSES.canonical(call) != RESPONSES.canonical({**call, "namespace": "mcp__y"})

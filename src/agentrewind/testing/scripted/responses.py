@@ -14,6 +14,8 @@ from agentrewind.testing.scripted.steps import Call, Turn
 
 _ROLES = ("system", "developer", "user", "assistant")
 _SEALED = "sealed:"
+_NAMESPACE = "namespace"
+"""The type of a tool that is several, under a name of their own: Codex declares those of an MCP server so."""
 _LENGTH = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
@@ -102,7 +104,10 @@ class Responses:
         return head
 
     def tools(self, body: Json) -> list[str]:
-        return [tool["name"] for tool in body.get("tools") or () if "name" in tool]
+        """Those in a namespace as `NAMESPACE.NAME`, by which a script calls them too."""
+        declared = body.get("tools") or ()
+        plain = [tool["name"] for tool in declared if "name" in tool and tool["type"] != _NAMESPACE]
+        return [*plain, *_inside_namespaces(body)]
 
     def response(self, body: Json, turn: Turn, number: int, first_call: int) -> Json:
         return response_to(body, turn, number, first_call)
@@ -180,7 +185,8 @@ def _output(body: Json, turn: Turn, number: int, first_call: int) -> list[Json]:
         part = {"type": "output_text", "text": turn.text, "annotations": []}
         said = {"id": f"msg_{number:06d}", "type": "message", "role": "assistant", "status": "completed"}
         output.append({**said, "content": [part]})
-    return [*output, *(_call(item, first_call + at) for at, item in enumerate(turn.calls))]
+    inside = _inside_namespaces(body)
+    return [*output, *(_call(item, first_call + at, inside) for at, item in enumerate(turn.calls))]
 
 
 def _reasoning(text: str, number: int, *, sealed: bool) -> Json:
@@ -195,10 +201,20 @@ def _is_sealed(text: str) -> bool:
         return False
 
 
-def _call(item: Call, number: int) -> Json:
+def _inside_namespaces(body: Json) -> dict[str, Json]:
+    """The tools that are declared in a namespace, and what names each in a call."""
+    spaces = [tool for tool in body.get("tools") or () if tool["type"] == _NAMESPACE]
+    return {
+        f"{space['name']}.{tool['name']}": {"namespace": space["name"], "name": tool["name"]}
+        for space in spaces
+        for tool in space["tools"]
+    }
+
+
+def _call(item: Call, number: int, inside: Mapping[str, Json]) -> Json:
     arguments = item.arguments if isinstance(item.arguments, str) else json.dumps(item.arguments)
     ids = {"id": f"fc_{number:06d}", "type": "function_call", "status": "completed", "call_id": f"call_{number:06d}"}
-    return {**ids, "name": item.name, "arguments": arguments}
+    return {**ids, **inside.get(item.name, {"name": item.name}), "arguments": arguments}
 
 
 def _usage(body: Json, output: list[Json]) -> Json:
