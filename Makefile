@@ -106,6 +106,9 @@ test-openai-agents: ## The lane with the real OpenAI Agents SDK (downloads 60 MB
 test-pydantic-ai: ## The lane with the real PydanticAI (downloads 50 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh pydantic-ai tests/lanes/pydantic_ai "tests/docs/test_examples.py::test_the_examples_of_a_page_work[pydantic-ai.md]"
 
+test-table3: ## The paper's comparison of harnesses, with the simulated model (downloads 600 MB once)
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini,smolagents,qwen $(LATE) tests/lanes/table3
+
 test-cli-agents: ## Claude Code, Codex, Qwen Code and opencode under `exec` (npm, downloads 400 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/cli_agents.sh
 

@@ -8,6 +8,7 @@ from agentrewind.bench.sim.draws import draw, pick
 from agentrewind.bench.sim.policy import Policy, Slip
 from agentrewind.bench.sim.profiles import Profile
 from agentrewind.bench.sim.reading import SUBMIT, Act, Seen, first_candidate, read
+from agentrewind.bench.sim.wording import Heard, heard
 from agentrewind.core.tools import CANDIDATES, COMMIT
 from agentrewind.testing.scripted import Call, Request, Turn, call, say
 
@@ -27,7 +28,8 @@ class Simulated:
     seed: int
 
     def answer(self, request: Request) -> Turn:
-        return _Thought(self, request).turn()
+        understood = heard(request)
+        return understood.turn(_Thought(self, understood).turn())
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class _Blame:
 class _Thought:
     """One answer: the conversation as it was read, and the draws for it."""
 
-    def __init__(self, model: Simulated, request: Request) -> None:
+    def __init__(self, model: Simulated, request: Heard) -> None:
         self._policy, self._profile, self._seed = model.policy, model.profile, model.seed
         self._seen: Seen = read(request.said, model.policy)
         self._shell = next((name for name in SHELLS if name in request.tools), SHELLS[0])
