@@ -56,6 +56,7 @@ def _codex_mcp(home: Path, words: list[str]) -> str:
         f"command = {json.dumps(words[0])}",
         f"args = {json.dumps(words[1:])}",
         f"env_vars = {json.dumps(named)}",
+        "startup_timeout_sec = 120",
     ]
     (home / ".codex/config.toml").write_text("\n".join(lines) + "\n")
     return ""

@@ -17,8 +17,8 @@ from agentrewind.effects.shell import Shell
 from agentrewind.effects.words import State
 
 _DIRECTORIES = ("workdir", "cwd", "working_directory", "dir")
-_OURS = re.compile(r"(?:mcp_+)?agentrewind_+(?:backtrack_candidates|backtrack_commit)")
-"""The tools of `agentrewind mcp`, as clients name them."""
+_OURS = re.compile(r"(?:(?:mcp_+)?agentrewind_+)?(?:backtrack_candidates|backtrack_commit)")
+"""The tools of `agentrewind mcp`, as clients name them; with a namespace beside it (Codex) the name stands alone."""
 _PATCH_HEADS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ", "+++ ", "--- ")
 
 

@@ -40,6 +40,7 @@ def with_settings(root, text: str) -> Classifier:
         ("Bash", {"command": "agentrewind rewind last --to rec_000003 --note x --yes"}, "unknown"),
         ("mcp__agentrewind__backtrack_commit", {"record_uid": "rec_000003"}, "read"),
         ("agentrewind_backtrack_candidates", {"reason": "lost"}, "read"),
+        ("backtrack_commit", {"record_uid": "rec_000003"}, "read"),
         ("mcp__other__backtrack_commit", {"record_uid": "rec_000003"}, "unknown"),
         ("shell", {"command": ["bash", "-lc", "git push"]}, "external"),
         ("exec_command", {"cmd": "ls", "workdir": "/srv"}, "read"),
