@@ -57,9 +57,24 @@ def unconfined(workspace: Path, *, at: str, read_only: bool = False, readable: S
 
 
 def copy_of(workspace: Path, target: Path) -> None:
-    """Copy all that can be copied: a pipe, or what may not be read, is left out."""
+    """Copy all that can be copied: a pipe, or what may not be read, is left out. Names of one file stay that."""
     with contextlib.suppress(shutil.Error):  # raised at the end, when the rest is there
-        shutil.copytree(workspace, target, symlinks=True)
+        shutil.copytree(workspace, target, symlinks=True, copy_function=_Copier())
+
+
+class _Copier:
+    """Copies a file, or links it where it was copied under another name."""
+
+    def __init__(self) -> None:
+        self._copied: dict[tuple[int, int], str] = {}
+
+    def __call__(self, source: str, target: str) -> None:
+        status = os.stat(source, follow_symlinks=False)
+        first = self._copied.setdefault((status.st_dev, status.st_ino), target)
+        if first == target:
+            shutil.copy2(source, target, follow_symlinks=False)
+        else:
+            os.link(first, target)
 
 
 def environ() -> dict[str, str]:

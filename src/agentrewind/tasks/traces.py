@@ -1,4 +1,4 @@
-"""Whether some bytes are anywhere in a directory: in files, git objects, archives, free pages, names or times."""
+"""Whether some bytes are anywhere in a directory: files, git objects, archives, free pages, names, times, links."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def found(root: Path, needles: Iterable[bytes]) -> dict[bytes, str]:
 
 
 def streams(root: Path) -> Iterator[tuple[str, bytes]]:
-    """All bytes that somebody could find there: each file, what is packed in it, what paths and times say."""
-    names, times = [], set()
+    """All bytes that somebody could find there: each file, what is packed in it, what paths, times and links say."""
+    names, times, linked = [], set[str](), dict[tuple[int, int], list[bytes]]()
     for path in walk(root):
         name, status = str(path.relative_to(root)), path.lstat()
         names.append(os.fsencode(name))
@@ -48,6 +48,7 @@ def streams(root: Path) -> Iterator[tuple[str, bytes]]:
         if path.is_symlink():
             names.append(os.fsencode(os.readlink(path)))
         elif path.is_file():
+            linked.setdefault((status.st_dev, status.st_ino), []).append(names[-1])
             data = path.read_bytes()
             yield name, data
             yield from _unpacked(name, data, _DEEPEST)
@@ -55,6 +56,7 @@ def streams(root: Path) -> Iterator[tuple[str, bytes]]:
                 yield from _packed_objects(path)
     yield "the names", b"\n".join(names)
     yield "the times", "\n".join(sorted(times)).encode()
+    yield "the links", b"\n".join(b" = ".join(group) for group in linked.values() if len(group) > 1)
 
 
 def _unpacked(name: str, data: bytes, depth: int) -> Iterator[tuple[str, bytes]]:

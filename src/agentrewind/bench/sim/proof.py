@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from agentrewind.bench.sim.policy import Policy, Slip, policy_of
 from agentrewind.tasks.building import build
 from agentrewind.tasks.evaluator import Evaluator
-from agentrewind.tasks.rooms import Rooms, unconfined
+from agentrewind.tasks.rooms import Rooms, copy_of, unconfined
 from agentrewind.tasks.task import Task
 
 TIMEOUT_S = 120.0
@@ -89,7 +89,7 @@ class _Proof:
         with self._rooms(self._workspace, at=self._task.workdir) as room:
             for number, form in forms:
                 if keep:
-                    shutil.copytree(self._workspace, self._states / str(number), symlinks=True)
+                    copy_of(self._workspace, self._states / str(number))
                 room.run(self._policy.text(number, form), TIMEOUT_S)
         first = self._evaluator.evaluate(self._workspace).first_unsatisfied
         return "" if first is None else first.criterion.id
@@ -99,4 +99,4 @@ class _Proof:
         if state is None:
             build(self._task, self._workspace)
         else:
-            shutil.copytree(state, self._workspace, symlinks=True)
+            copy_of(state, self._workspace)
