@@ -44,6 +44,7 @@ PROGRAM = Path(sys.executable).with_name("agentrewind")
 BLOCK = re.compile(
     r"(?:<!-- (?P<remark>[^\n]*) -->\n)?^```(?P<kind>python|console|toml)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
+OWN_AGENT = re.compile(r"cat > my_agent.py <<'END'\n> (.*?)\n> END\n", re.DOTALL)
 NOT_RUN = 9
 """So many blocks in all pages together may say that they aren't run."""
 SHELLS = {
@@ -169,6 +170,12 @@ class Bench:
     def run(self, block: Block) -> None:
         if block.setup == "interrupted run":
             self._interrupt()
+        elif block.setup == "own agent":
+            page = (ROOT / "docs/any-agent.md").read_text(encoding="utf-8")
+            program = OWN_AGENT.search(page)[1]
+            (self.base / "work/my_agent.py").write_text(
+                re.sub("^> ?", "", program, flags=re.MULTILINE), encoding="utf-8"
+            )
         elif block.setup:
             pytest.fail(f"unknown setup {block.setup!r}")
         project(self.base / "work/project")

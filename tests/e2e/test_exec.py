@@ -741,7 +741,9 @@ def test_a_run_that_goes_on_keeps_its_settings(here: Place):
     done = here.cli("exec", "--resume", "last", "--strategy", "continue", "--", "true")
     assert done.returncode == 2
     assert "--strategy" in one_sentence(done)
-    assert here.cli("exec", "--resume", "last", "--", "true").returncode == 0
+    again = here.cli("exec", "--resume", "last", "--", "true", OPENAI_BASE_URL="http://127.0.0.1:7/v1")
+    assert again.returncode == 0
+    assert "asked at http://127.0.0.1:9/v1, as before; OPENAI_BASE_URL names http://127.0.0.1:7/v1 now" in again.stderr
     done = here.cli("exec", "--resume", "last", "--", "true")
     assert done.returncode == 2
     assert "ended well" in one_sentence(done)

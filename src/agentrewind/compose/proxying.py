@@ -229,10 +229,17 @@ def begun_again(
     ):
         watcher.began(run.id)
         point, done = offline.resume(opened.log, opened.world)
-        for line in (*opened.settled, *done):
+        for line in (*_of_endpoint(settings.base_url, base_url, environ), *opened.settled, *done):
             watcher.say(line)
         with recording.of_run(opened.log, opened.world, point) as again:
             yield again
+
+
+def _of_endpoint(asked: str, named: str | None, environ: Mapping[str, str]) -> Iterator[str]:
+    """What to say where the environment names another endpoint than the run goes on with."""
+    now = environ.get("OPENAI_BASE_URL")
+    if named is None and now and now.rstrip("/") != asked.rstrip("/"):
+        yield f"the model is asked at {asked}, as before; OPENAI_BASE_URL names {now} now, which --base-url would take"
 
 
 def recorded(run: Run) -> ProxiedSettings:
