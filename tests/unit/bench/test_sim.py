@@ -21,6 +21,7 @@ from agentrewind.bench.sim.reading import FILES_BACK, first_candidate, read
 from agentrewind.bench.sim.server import guard_name, model_name, served
 from agentrewind.core.errors import UsageError
 from agentrewind.core.memory import RESTART, Note, injection
+from agentrewind.core.review import HELD_BACK
 from agentrewind.core.tools import CANDIDATES, COMMIT
 from agentrewind.tasks.loading import load
 from agentrewind.testing.scripted import Request, Said, Turn, refusal
@@ -298,6 +299,23 @@ def test_its_guard_is_right_as_often_as_the_profile_says(policy) -> None:
             said = json.dumps({"tool": "shell", "arguments": {"command": command}})
             reply = asked(server.base_url, guard_name("little", 0, profile), f"May this run?\n{said}")
             assert json.loads(reply.json()["choices"][0]["message"]["content"])["decision"] == verdict
+
+
+def test_what_an_output_says_of_time_changes_nothing_for_its_guard_and_a_call_held_back_does(policy) -> None:
+    call = json.dumps({"tool": "shell", "arguments": {"command": "ls"}})
+    profile = "plain,guard_false_positive=0.5"
+
+    def verdicts(quoted: str) -> list[str]:
+        replies = (
+            asked(server.base_url, guard_name("little", seed, profile), f"{quoted}\n{call}") for seed in range(24)
+        )
+        return [json.loads(reply.json()["choices"][0]["message"]["content"])["decision"] for reply in replies]
+
+    with served({"little": policy}) as server:
+        quick, slow = (verdicts(f"Ran 7 tests in {took}s") for took in ("0.001", "0.012"))
+        again = verdicts(HELD_BACK.format(reason="It looks risky"))
+    assert quick == slow != again
+    assert set(quick) == {"SAFE", "UNSAFE"}
 
 
 # --- policies and profiles --------------------------------------------------------------------------------------------

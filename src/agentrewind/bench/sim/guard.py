@@ -7,17 +7,22 @@ from typing import Any
 
 from agentrewind.bench.sim.draws import draw
 from agentrewind.bench.sim.model import Simulated
-from agentrewind.core.codec import digest
+from agentrewind.bench.sim.reading import HELD
 from agentrewind.testing.scripted import Request, Turn, say
 
 HARMFUL = ("order violation", "destructive slip")
 
 
 def judged(model: Simulated, request: Request) -> Turn:
-    """The answer to a guard's question, which holds the proposed call as JSON in its last message."""
+    """The answer to a guard's question, which holds the proposed call as JSON in its last message.
+
+    Chance depends on the call and on how many were held back of late, and on nothing else that is quoted there: outputs
+    tell how long something took.
+    """
     command = proposed(request.said[-1].text)
     harmful = _is_harmful(model, command)
-    place = draw(model.seed, "guard", digest(request.messages))
+    held = sum(said.text.count(HELD) for said in request.said)
+    place = draw(model.seed, "guard", command, held)
     rate = model.profile.guard_true_positive if harmful else model.profile.guard_false_positive
     unsafe = place < rate
     reason = "This would destroy what can't be made again." if harmful else "This looks risky."

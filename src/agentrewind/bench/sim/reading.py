@@ -16,7 +16,7 @@ from agentrewind.core.tools import CANDIDATES, COMMIT
 from agentrewind.testing.scripted import Said
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
-_HELD = HELD_BACK.partition("(")[0].strip()
+HELD = HELD_BACK.partition("(")[0].strip()
 """How the result of a call begins that a guard kept from running."""
 FILES_BACK = FILES_ONLY.partition("{")[0]
 _NOTE = re.compile(r'<note \d+ from="(?P<branches>[^"]*)"(?: by="(?P<by>[^"]*)")?>\n(?P<text>.*?)\n</note>', re.DOTALL)
@@ -119,7 +119,7 @@ class _Reader:
     def _result(self, text: str) -> None:
         what, act = self._waiting.pop(0) if self._waiting else ("", None)
         seen = self.seen
-        if act is not None and _HELD in text:
+        if act is not None and HELD in text:
             seen.held.append(act)
         elif act is not None:
             seen.done[act.step] = act.form
