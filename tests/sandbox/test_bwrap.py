@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from contextlib import closing
@@ -75,6 +76,25 @@ class TestCommands:
         assert (workspace / "made").read_text() == "hello\n"
         assert done.output == f"{workspace}\noops\n"
         assert done.exit_code == 7
+
+    @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no /dev/shm")
+    def test_a_workspace_in_memory_is_there_and_so_is_what_may_be_read_there(self, tmp_path):
+        """Below /dev, of which the sandbox has its own."""
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+            workspace, other = Path(place, "work"), Path(place, "other")
+            workspace.mkdir()
+            other.mkdir()
+            (other / "told").write_text("told\n")
+            sandbox = Sandbox(Confinement("bwrap", readable=(str(other),)), str(workspace), str(tmp_path / "side"))
+            prepare(sandbox)
+            done = commands_of(sandbox).run(
+                f"echo hello > made; pwd; cat {other}/told; ls /dev/shm; echo zero > /dev/null",
+                cwd=workspace,
+                environ=os.environ,
+                timeout_s=60,
+            )
+            assert (done.exit_code, done.output) == (0, f"{workspace}\ntold\n{workspace.parent.name}\n")
+            assert (workspace / "made").read_text() == "hello\n"
 
     def test_one_that_dies_of_a_signal_says_so(self, run):
         assert run("kill -TERM $$").exit_code == 128 + 15

@@ -26,10 +26,10 @@ def words(sandbox: Sandbox, cwd: str, *, seccomp: int, status: int, nested: bool
         *(["--as-pid-1"] if lasting else ["--die-with-parent"]),
         *(["--share-net"] if sandbox.confinement.network else []),
         *("--hostname", "sandbox"),
+        *("--proc", "/proc", "--dev", "/dev"),  # first: something that is seen may lie below /dev/shm
         *(word for mount in view(sandbox) for word in _mounted(mount)),
         *("--dir", "/var", "--symlink", "../tmp", "/var/tmp"),  # noqa: S108 (inside)
         *("--dir", "/run", "--symlink", "../run", "/var/run"),
-        *("--proc", "/proc", "--dev", "/dev"),
         # As the real root one may write below /proc/sys without any capability.
         *("--remount-ro", "/proc", "--remount-ro", "/"),
         *(["--seccomp", str(seccomp)] if seccomp >= 0 else []),
