@@ -88,6 +88,12 @@ test-ray: ## The benchmark on a local Ray (downloads 70 MB once)
 test-train: ## The trainer, on the CPU (downloads 300 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh train $(LATE) tests/lanes/train
 
+test-trl: ## TRL as the engine: its loss beside ours, the large recipes on the meta device (downloads 600 MB once)
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh trl $(LATE) tests/lanes/trl
+
+test-tinker: ## Tinker's client against a server on loopback (downloads 350 MB once)
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh tinker,train $(LATE) tests/lanes/tinker
+
 test-mcp: ## `agentrewind mcp` and the real client
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mcp tests/lanes/mcp "tests/docs/test_examples.py::test_the_examples_of_a_page_work[mcp.md]"
 

@@ -91,6 +91,9 @@ def test_a_python_recipe_defines_one(tmp_path: Path) -> None:
     path.write_text("x = 1\n")
     with pytest.raises(UsageError, match="defines no `recipe`"):
         read_recipe(path)
+    path.write_text("import not_installed_anywhere\n")
+    with pytest.raises(UsageError, match=r"mine.py needs what isn't installed: .*not_installed_anywhere"):
+        read_recipe(path)
 
 
 def test_without_torch_the_command_says_so_and_leaves_nothing(tmp_path: Path) -> None:

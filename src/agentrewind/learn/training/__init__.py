@@ -1,1 +1,1 @@
-"""Training: archives to rows, rows to weights. Torch is known to `objective`, `embedded` and `tiny` alone."""
+"""Training: archives to rows, rows to weights. Torch is known to the engines alone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 from agentrewind.core.errors import UsageError
 from agentrewind.learn.training.backend import Decoding, Loss, Pass, Prompt, Sampled
 from agentrewind.learn.training.objective import clipped, row_means, token_logprobs
-from agentrewind.learn.training.rows import Row, Tokens
+from agentrewind.learn.training.rows import Row, Tokens, parts_of
 
 STATE = "trainer.pt"
 TIED = "lm_head.weight"
@@ -57,7 +57,7 @@ class Embedded:
 
     def forward_backward(self, rows: Sequence[Row], loss: Loss, of: int) -> Pass:
         self.model.train()
-        passes = [self._pass(part, loss, of) for part in self._parts(rows)]
+        passes = [self._pass(part, loss, of) for part in parts_of(rows, self._settings.at_once)]
         tokens = sum(part.tokens for part in passes)
         written = sum(len(row.output) for row in rows) or 1
         return Pass(
@@ -161,18 +161,6 @@ class Embedded:
             logits_to_keep=1,
         )
         return torch.as_tensor(answer.logits[:, -1].float())
-
-    def _parts(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
-        """The rows in parts of at most `at_once` tokens, those of like length together."""
-        part: list[Row] = []
-        for row in sorted(rows, key=lambda row: len(row.prompt) + len(row.output)):
-            longest = len(row.prompt) + len(row.output)
-            if part and longest * (len(part) + 1) > self._settings.at_once:
-                yield part
-                part = []
-            part.append(row)
-        if part:
-            yield part
 
     def _pass(self, rows: Sequence[Row], loss: Loss, of: int) -> Pass:
         """`clipped` of the result is a number of tokens."""

@@ -21,9 +21,9 @@ def opened(recipe: Recipe) -> Engine:
     Raises:
         UsageError: torch isn't installed, or there are no weights at the place that is named. Nothing was trained.
     """
-    need_torch("Nothing was trained.")
     if recipe.engine is not None:
         return recipe.engine(recipe)
+    need_torch("Nothing was trained.")
     from agentrewind.learn.training.embedded import Embedded, Settings, pretrained
     from agentrewind.learn.training.tiny import model, tokenizer
 

@@ -101,6 +101,8 @@ def read_recipe(path: Path) -> Recipe:
         recipe = _of_python(path) if path.suffix == ".py" else _of_toml(path)
     except OSError as error:
         raise UsageError(f"{path} can't be read: {error.strerror}. Nothing was trained.") from error
+    except ImportError as error:
+        raise UsageError(f"{path} needs what isn't installed: {error}. Nothing was trained.") from error
     training_of(recipe.method).trials(recipe.attempts)
     if recipe.updates < 0 or recipe.tasks < 1 or recipe.pool < recipe.tasks or recipe.keep_every < 1:
         raise UsageError(f"{path}: tasks and keep_every are at least 1, pool at least tasks, updates at least 0.")

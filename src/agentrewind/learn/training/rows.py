@@ -4,7 +4,7 @@ worth (retrospective.md, section 8).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agentrewind.core.errors import UsageError
@@ -44,3 +44,16 @@ def _row(sample: DecisionSample, rows: int) -> Row:
             " trained on."
         )
     return Row(output.prompt, output.tokens, output.logprobs, sample.folded(rows))
+
+
+def parts_of(rows: Sequence[Row], at_once: int) -> Iterator[list[Row]]:
+    """The rows in parts of at most `at_once` tokens, padding included, or of one row; those of like length together."""
+    part: list[Row] = []
+    for row in sorted(rows, key=lambda row: len(row.prompt) + len(row.output)):
+        longest = len(row.prompt) + len(row.output)
+        if part and longest * (len(part) + 1) > at_once:
+            yield part
+            part = []
+        part.append(row)
+    if part:
+        yield part
