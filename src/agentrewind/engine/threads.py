@@ -250,7 +250,7 @@ def common_prefix(old: Sequence[Message], new: Sequence[Message], dialect: Diale
     """
     at, length = 0, min(len(old), len(new))
     while at < length:
-        if old[at] == new[at] or dialect.canonical(old[at]) == dialect.canonical(new[at]):
+        if old[at] is new[at] or old[at] == new[at] or dialect.canonical(old[at]) == dialect.canonical(new[at]):
             at += 1
             continue
         results = _results(old, at, dialect)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agentrewind.core.codec import Json
@@ -20,14 +21,16 @@ class Unreadable:
     """The body isn't JSON: nothing that an interposer could work on."""
 
 
-def parsed(content: bytes, encoding: str, limit: int | None = None) -> Json | Unreadable:
-    """The JSON in a body that may be compressed.
+def parsed(
+    content: bytes, encoding: str, limit: int | None = None, load: Callable[[bytes], Json] = json.loads
+) -> Json | Unreadable:
+    """The JSON in a body that may be compressed, as `load` reads it.
 
     Raises:
         TooLarge: it would be longer than `limit` bytes, unpacked.
     """
     try:
-        return json.loads(_decoded(content, encoding.strip().lower(), limit))
+        return load(_decoded(content, encoding.strip().lower(), limit))
     except (ValueError, RecursionError, zlib.error, LookupError):
         return Unreadable()
 

@@ -20,6 +20,7 @@ from agentrewind.integrations.proxy import answers, upstream
 from agentrewind.integrations.proxy.callers import Callers
 from agentrewind.integrations.proxy.calls import Call
 from agentrewind.integrations.proxy.client import Client, ClientLeft, Receive, Scope, SendEvent
+from agentrewind.integrations.proxy.growing import Growing
 from agentrewind.integrations.proxy.line import Line
 from agentrewind.integrations.proxy.passage import Passage
 from agentrewind.integrations.proxy.upstream import Family, Upstream
@@ -81,6 +82,7 @@ class App:
         trusted = httpx.create_ssl_context()
         self._passages = {family: Passage(to, trusted, limits.silence_s) for family, to in upstreams.items()}
         self._lines = {family: Line(to, trusted, limits.silence_s) for family, to in upstreams.items()}
+        self._bodies = Growing()
         self._under_way: set[asyncio.Task[Any]] = set()
         self._closing = False
         self.failures: list[Exception] = []
@@ -162,34 +164,39 @@ class App:
     async def _recorded(self, client: Client, target: _Target) -> None:
         try:
             content = await client.body(self._limits.body)
-            body = bodies.parsed(content, client.header(b"content-encoding"), self._limits.body)
+            encoding = client.header(b"content-encoding")
+            body = bodies.parsed(content, encoding, self._limits.body, self._bodies.read)
         except bodies.TooLarge:
             await client.answer(answers.refusal(413, f"the request is larger than {self._limits.body:,} bytes."))
             return
         if isinstance(body, bodies.Unreadable):
             await self._passed(client, target, content)
             return
-        reply = await client.while_here(self._called(client, target, body))
-        if client.gone:
-            self._pool.submit(self._interposer.undelivered, reply)
-            return
+        reply = await self._called(client, target, body)
         await client.answer(reply, target.path)
 
     async def _called(self, client: Client, target: _Target, body: Json) -> WireReply:
-        """The interposer's answer, with keep-alives to the client while a streamed one is waited for."""
+        """The interposer's answer, with keep-alives to the client while a streamed one is waited for.
+
+        Raises: ClientLeft: it gets none.
+        """
         headers = upstream.for_new_body(target.upstream.headers(client.headers))
 
         line = self._lines[target.upstream.family]
 
-        def ask(content: bytes, caller: Call) -> WireReply:
-            return line.ask(target.raw, headers, content, caller)
+        def ask(body: Json, caller: Call) -> WireReply:
+            return line.ask(target.raw, headers, self._bodies.write(body), caller)
 
         call = Call(self._pool, self._work(client.port, target.path, body), ask)
         answered = call.start()
+        left = asyncio.ensure_future(client.left())
         patience = self._limits.keep_alive_s if isinstance(body, dict) and body.get("stream") else None
         try:
-            while not (await asyncio.wait((answered,), timeout=patience))[0]:
-                await client.keep_alive()
+            while not answered.done():
+                await asyncio.wait((answered, left), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                _check_here(left)
+                if not answered.done():
+                    await client.keep_alive()
         except BaseException:
             call.leave()
             if not answered.done():
@@ -197,6 +204,8 @@ class App:
             if answered.exception() is None:  # an error the journal has
                 self._pool.submit(self._interposer.undelivered, answered.result())
             raise
+        finally:
+            left.cancel()
         return _outcome(answered)
 
     def _work(self, port: int, path: str, body: Json) -> Callable[[Send], WireReply]:
@@ -232,6 +241,12 @@ class App:
             await client.write(b"", more=False)
         finally:
             await answer.aclose()
+
+
+def _check_here(left: asyncio.Future[None]) -> None:
+    """Raises: ClientLeft."""
+    if left.done():
+        raise ClientLeft
 
 
 def _outcome(answered: asyncio.Future[WireReply]) -> WireReply:

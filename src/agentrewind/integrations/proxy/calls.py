@@ -12,14 +12,13 @@ import httpx
 
 from agentrewind.core.codec import Json
 from agentrewind.core.wire import Send, WireReply
-from agentrewind.integrations.bodies import written
 from agentrewind.integrations.proxy.client import ClientLeft
 
 
 class Ask(Protocol):
-    """Sends the bytes of a request upstream, and has the caller hold what ends it."""
+    """Sends a request upstream, and has the caller hold what ends it."""
 
-    def __call__(self, content: bytes, caller: Call) -> WireReply: ...
+    def __call__(self, body: Json, caller: Call) -> WireReply: ...
 
 
 class Call:
@@ -44,11 +43,10 @@ class Call:
 
     def __call__(self, body: Json) -> WireReply:
         """Send a request upstream. In the thread. Raises: what the request raised; ClientLeft."""
-        content = written(body)
         if self._left:
             raise ClientLeft
         try:
-            return self._ask(content, self)
+            return self._ask(body, self)
         except httpx.HTTPError:
             if self._left:
                 raise ClientLeft from None

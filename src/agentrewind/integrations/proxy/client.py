@@ -39,8 +39,6 @@ class Client:
         """Whether the status of the answer has gone out."""
         self.kept_alive = False
         """Whether that was for a comment."""
-        self.gone = False
-        """Whether it has closed its connection."""
         self._receive, self._send = receive, send
         self._has_read = asyncio.Event()
 
@@ -77,7 +75,7 @@ class Client:
 
     async def while_here(self, work: Coroutine[Any, Any, T]) -> T:
         """What `work` returns. Raises: ClientLeft: `work` was cancelled, and has ended."""
-        task, left = asyncio.ensure_future(work), asyncio.ensure_future(self._left())
+        task, left = asyncio.ensure_future(work), asyncio.ensure_future(self.left())
         try:
             await asyncio.wait((task, left), return_when=asyncio.FIRST_COMPLETED)
             if task.done():
@@ -89,11 +87,11 @@ class Client:
                 await asyncio.wait((task,))
         raise ClientLeft
 
-    async def _left(self) -> None:
+    async def left(self) -> None:
+        """Returns when the client has closed its connection; not before its body was read."""
         await self._has_read.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self.gone = True
 
     # --- out ---
 

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 import httpcore
 
+_PIECE = 1 << 16
+
 
 class Caller(Protocol):
     """Whoever waits for an answer, and may go away."""
@@ -124,11 +126,14 @@ async def _connected(host: str, port: int) -> socket.socket:
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection that belongs to the attempt that wrote to it last."""
+    """A connection that belongs to the attempt that wrote to it last. What is written goes out when that is a lot, or
+    an answer is waited for: head and body of a request in one piece.
+    """
 
     def __init__(self, connected: socket.socket, attempts: Attempts) -> None:
         self._socket, self._attempts = connected, attempts
         self._lock = threading.Lock()
+        self._unsent: list[bytes] = []
         self._owner: Attempt | None = None
 
     def _taken(self) -> None:
@@ -147,6 +152,8 @@ class _Stream(httpcore.NetworkStream):
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self._unsent:
+            self._send(timeout)
         try:
             self._socket.settimeout(timeout)
             found = self._socket.recv(max_bytes)
@@ -162,9 +169,15 @@ class _Stream(httpcore.NetworkStream):
         if not buffer:
             return
         self._taken()
+        self._unsent.append(buffer)
+        if sum(map(len, self._unsent)) > _PIECE:
+            self._send(timeout)
+
+    def _send(self, timeout: float | None) -> None:
+        data, self._unsent = b"".join(self._unsent), []
         try:
             self._socket.settimeout(timeout)
-            self._socket.sendall(buffer)
+            self._socket.sendall(data)
         except TimeoutError as error:
             raise httpcore.WriteTimeout(str(error)) from error
         except OSError as error:
