@@ -40,6 +40,18 @@ def with_declared(
     return {**body, "tools": [*(body.get("tools") or []), *map(declaration, missing)]} if missing else body
 
 
+def forced_tool(body: Json) -> str | None:
+    """The one tool that the model can't but call in its answer to this request."""
+    choice, tools = body.get("tool_choice"), body.get("tools")
+    named = choice if isinstance(choice, dict) else {}
+    any_of_one = choice == "required" or named.get("type") == "any"
+    if any_of_one and isinstance(tools, list) and len(tools) == 1 and isinstance(tools[0], dict):
+        named = tools[0]
+    inner = named.get("function")
+    name = (inner if isinstance(inner, dict) else named).get("name")
+    return name if isinstance(name, str) else None
+
+
 def kept(body: Json, names: Sequence[str]) -> dict[str, Json]:
     """The parameters of these names that a request has."""
     return {name: body[name] for name in names if body.get(name) is not None}

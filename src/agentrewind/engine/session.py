@@ -36,6 +36,7 @@ from agentrewind.core.standing import surviving
 from agentrewind.core.tools import CANDIDATES, COMMIT, NAMES, TOOLS
 from agentrewind.core.wire import Send, WireReply, has_left
 from agentrewind.dialects.base import Dialect, MemoryRole, Reply, ToolCall
+from agentrewind.dialects.requests import forced_tool
 from agentrewind.engine import degraded, refusals
 from agentrewind.engine.at_work import AtWork
 from agentrewind.engine.by_program import ByProgram
@@ -119,7 +120,7 @@ class Session:
         self._redact = redact
         self._lock = threading.RLock()
         self._threads = self._new_threads()
-        self._at_work = AtWork(self._lock, self._conversations, self._has_departed)
+        self._at_work = AtWork(self._lock, self._conversations, self._gone, self._let_go)
         self._checkpointer = Checkpointer(log, world)
         self.departed: Callable[[ThreadId], Process | None] = lambda _: None
         """The process of the program that a conversation belongs to, where that is known to have ended."""
@@ -260,7 +261,7 @@ class Session:
         """The conversation of a request, which the harness has come back to: nothing of it is at work any more."""
         tools = dialect.tools(body)
         thread = self._threads.assign(list(dialect.messages(body)), dialect, tools)
-        thread.comes_back(tools)
+        thread.comes_back(tools, forced_tool(body))
         thread.seeded = self._seeded if thread.id == self.tree.main else frozenset()
         self._at_work.changed()
         if thread.unplaced:
@@ -282,14 +283,13 @@ class Session:
                     thread.is_given({}, (), b"")
                     self._at_work.changed()
 
-    def _has_departed(self, thread: Thread) -> bool:
-        """Whether nobody is left who could run the calls that a conversation got. Said once; they are open no more."""
-        process = self.departed(thread.id)
-        if process is None:
-            return False
-        self._log.append(Warned(AtWork.let_go(thread, process)))
+    def _gone(self, thread: ThreadId) -> Process | None:
+        return self.departed(thread)
+
+    def _let_go(self, thread: Thread, why: str) -> None:
+        """The calls of a conversation are open no more although nobody came back from them."""
+        self._log.append(Warned(why))
         self._workplace.rests(thread.id, self._checkpointer.save())
-        return True
 
     def _unread(self, dialect: Dialect, body: Json, why: str, send: Send) -> WireReply:
         """A request that can't be understood: on its way as it is, unless calls are to be held, which can't be then."""

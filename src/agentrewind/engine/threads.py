@@ -63,6 +63,12 @@ class Thread:
     """The edits were lost just now, and nobody has been told yet."""
     tools: list[Json] = field(default_factory=list)
     """Those that its last request declared."""
+    batches: int = 0
+    """How many answers with tool calls it was given."""
+    inside: tuple[tuple[Thread, int], ...] = ()
+    """The batches of other conversations that were open when it began; none any more once it has gone on after them."""
+    forced: str | None = None
+    """The tool that its last request made the model call."""
     params: Json = None
     """The parameters of its last call, as recorded: one object for all calls that have the same."""
 
@@ -93,13 +99,30 @@ class Thread:
         """What the harness holds of it, as far as anybody knows."""
         return [*self.raw, *self.given]
 
-    def comes_back(self, tools: list[Json]) -> None:
-        """The harness asks again, with these tools: nothing of it is at work any more."""
-        self.pending, self.given, self.handed, self.tools = {}, (), b"", tools
+    def comes_back(self, tools: list[Json], forced: str | None = None) -> None:
+        """The harness asks again, with these tools: nothing of it is at work any more. `forced`: see there."""
+        self.pending, self.given, self.handed, self.tools, self.forced = {}, (), b"", tools, forced
 
     def is_given(self, calls: dict[str, str], messages: tuple[Message, ...], body: bytes) -> None:
         """The harness gets an answer, and these tools of it are at work."""
         self.pending, self.given, self.handed = calls, messages, body
+        self.batches += bool(calls)
+        if self.outlived:
+            self.inside = ()
+
+    @property
+    def outlived(self) -> bool:
+        """Whether the calls inside of which it began are over: a sub-agent's own calls usually are then, too."""
+        return bool(self.inside) and not any(item.pending and item.batches == number for item, number in self.inside)
+
+    @property
+    def forsaken(self) -> str:
+        """Why its open calls look as if nobody would come back from them; empty where they don't."""
+        if self.outlived:
+            return "the call inside of which it began is over"
+        if self.forced is not None and set(self.pending.values()) == {self.forced}:
+            return "its request made the model call just that, as programs do to get an answer in a fixed form"
+        return ""
 
     def rewritten(self, raw: list[Message], dialect: Dialect) -> None:
         """Its history has become `raw`: the edits are placed in it, or lost where that takes a guess (`unplaced`)."""
@@ -230,6 +253,7 @@ class Threads:
     def _open(self, raw: list[Message], context: Context, *, has_tools: bool) -> Thread:
         edits = _inherited(context.edits, context.raw_length)
         thread = Thread(self._free_name(has_tools=has_tools), raw, edits, degraded=context.degraded and bool(edits))
+        thread.inside = tuple((item, item.batches) for item in self._threads if item.pending and not item.ended)
         self._threads.append(thread)
         return thread
 

@@ -12,7 +12,8 @@ from agentrewind.core.budgets import Budget
 from agentrewind.core.records import NodeBegan, NodeEnded, RewindRejected, Rewound, Warned
 from agentrewind.dialects.openai_chat import OpenAIChat
 from agentrewind.dialects.openai_responses import OpenAIResponses
-from agentrewind.engine.at_work import GONE
+from agentrewind.dialects.requests import forced_tool
+from agentrewind.engine.at_work import FORSAKEN, GONE
 from agentrewind.engine.processes import Process
 from agentrewind.engine.session import Session
 from agentrewind.engine.turn import AGAIN, ENDED
@@ -245,6 +246,95 @@ def test_what_a_program_that_has_ended_was_to_run_holds_nobody_up() -> None:
     assert len(rig.events(Rewound)) == 1
     told = [event.text for event in rig.events(Warned)]
     assert told == [GONE.format(thread="t1", names="shell", process="99 (sub agent)")]
+
+
+def asking(rig: Rig, *messages: dict, **fields: object) -> list[dict]:
+    """A request of another conversation, which gets the provider's next answer; its list then."""
+    sent = [{"role": "user", "content": "a sub-agent's task"}, *messages]
+    reply = rig.session.call(PATH, {"model": "m", "messages": sent, "tools": [SHELL], **fields}, rig.provider)
+    return [*messages, json.loads(reply.body)["choices"][0]["message"]]
+
+
+def result_of(message: dict) -> dict:
+    return {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "done"}
+
+
+def open_call(rig: Rig) -> dict:
+    """The main conversation gets an answer, whose call begins and doesn't end."""
+    body = {"model": "m", "messages": list(rig.harness.messages), "tools": [SHELL]}
+    message = json.loads(rig.session.call(PATH, body, rig.provider).body)["choices"][0]["message"]
+    rig.harness.messages.append(message)
+    return message
+
+
+def test_the_open_calls_of_a_sub_agent_are_let_go_when_the_call_that_it_was_is_over() -> None:
+    """It was given up in the middle: at a limit of its steps, say."""
+    rig = Rig([shell(1), shell(2), commit("rec_000001"), say("done")], budget=Budget(batch_wait_s=0.1))
+    task = open_call(rig)
+    asking(rig)
+    rig.harness.messages.append(result_of(task))
+    rig.step()
+    assert rig.events(RewindRejected) == []
+    assert rig.events(Rewound)[0].ended_threads == ("t1",)
+    why = "the call inside of which it began is over"
+    assert [event.text for event in rig.events(Warned)] == [FORSAKEN.format(thread="t1", names="shell", why=why)]
+
+
+def test_they_are_waited_for_while_that_call_is_open_and_when_it_goes_on_by_itself_after_that() -> None:
+    rig = Rig(
+        [shell(1), shell(2), say("noted"), shell(3), commit("rec_000001"), say("on")], budget=Budget(batch_wait_s=0.1)
+    )
+    task = open_call(rig)
+    begun = asking(rig)
+    rig.harness.messages.append(result_of(task))
+    open_call(rig)
+    asking(rig, *begun, result_of(begun[-1]))
+    rig.step()
+    assert "still running: shell (conversation t1)" in rig.events(RewindRejected)[0].told
+
+
+def test_a_batch_that_is_open_anew_is_not_the_one_inside_of_which_a_conversation_began() -> None:
+    rig = Rig([shell(1), shell(2), shell(3), shell(4), commit("rec_000002")], budget=Budget(batch_wait_s=0.1))
+    task = open_call(rig)
+    asking(rig)
+    rig.harness.messages.append(result_of(task))
+    open_call(rig)
+    assert rig.session._threads.get("t1").outlived
+
+
+def test_a_call_that_a_request_forced_is_waited_for_and_then_let_go() -> None:
+    """Programs get answers in a fixed form by a tool that nobody runs."""
+    rig = Rig([shell(1), shell(2), commit("rec_000001"), say("done")], budget=Budget(batch_wait_s=0.3))
+    rig.step()
+    asking(rig, tool_choice={"type": "function", "function": {"name": "shell"}})
+    begun = time.monotonic()
+    rig.step()
+    assert time.monotonic() - begun >= 0.3
+    assert rig.events(RewindRejected) == []
+    (told,) = [event.text for event in rig.events(Warned)]
+    assert told.startswith("t1: nobody has come back from shell, and its request made the model call just that")
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"tool_choice": {"type": "function", "function": {"name": "a"}}}, "a"),
+        ({"tool_choice": {"type": "function", "name": "a"}}, "a"),
+        ({"tool_choice": {"type": "tool", "name": "a"}}, "a"),
+        ({"tool_choice": {"type": "any"}, "tools": [{"name": "a", "input_schema": {}}]}, "a"),
+        ({"tool_choice": "required", "tools": [{"type": "function", "function": {"name": "a"}}]}, "a"),
+        ({"tool_choice": "required", "tools": [{"type": "function", "name": "a"}]}, "a"),
+        ({"tool_choice": "required", "tools": [{"name": "a"}, {"name": "b"}]}, None),
+        ({"tool_choice": "auto", "tools": [{"name": "a"}]}, None),
+        ({"tool_choice": {"type": "auto"}, "tools": [{"name": "a"}]}, None),
+        ({"tool_choice": "required", "tools": [1]}, None),
+        ({"tool_choice": {"type": "function", "function": {"name": 1}}}, None),
+        ({"tool_choice": 7, "tools": "odd"}, None),
+        ({}, None),
+    ],
+)
+def test_which_tool_a_request_forces(fields: dict, name: str | None) -> None:
+    assert forced_tool(fields) == name
 
 
 def test_a_program_that_ends_while_a_rewind_waits_for_it_is_waited_for_no_more() -> None:
