@@ -14,6 +14,8 @@ from agentrewind.core.errors import UsageError
 RESULT = "result.json"
 ABNORMAL = "abnormal.json"
 """The result of a run that doesn't count: it is made again."""
+TOUCHED = "touched by hand: "
+"""How the reason of a run begins that isn't counted because a person did something to it."""
 FORMAT = 1
 
 

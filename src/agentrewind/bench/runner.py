@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from agentrewind.bench.matrix import Matrix, Place
 from agentrewind.bench.one import Conditions, run_one
 from agentrewind.bench.recovering import recover_one
-from agentrewind.bench.results import ABNORMAL, RESULT, Result, Spec, result_at, write
+from agentrewind.bench.results import ABNORMAL, RESULT, TOUCHED, Result, Spec, result_at, write
 from agentrewind.compose.harnesses import harness_by_name
 from agentrewind.core.errors import AgentRewindError, Busy, UsageError
 from agentrewind.journal.lease import Lease, is_held
@@ -173,7 +173,7 @@ def touch(directory: Path, what: str) -> Place:
     place = Place(directory.absolute().parents[5])
     write(replace(result, touched=what), directory)
     (directory / RESULT).unlink()
-    _note_abnormal(place, result.spec, f"touched by hand: {what}")
+    _note_abnormal(place, result.spec, TOUCHED + what)
     return place
 
 

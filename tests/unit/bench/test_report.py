@@ -202,9 +202,15 @@ def test_a_run_that_was_touched_is_listed_and_no_longer_counted(place) -> None:
     assert touch(directory, "ended a shell that waited").root == place.root
     assert not (directory / RESULT).exists()
     assert (directory / ABNORMAL).exists()
-    _, notes = write_report(place)
-    assert any("abnormal" in note for note in notes)
+    files, notes = write_report(place)
+    (note,) = (item for item in notes if "by hand" in item)
+    assert note.startswith(f"{RESULTS[0].spec.key} was touched by hand: ended a shell that waited (20")
+    assert note.endswith("and was not made again yet.")
+    assert note in " ".join(Page(files[0].read_text()).words.split())
+    write(RESULTS[0], directory)
+    assert any(item.endswith("and was since made again.") for item in write_report(place)[1])
     assert "ended a shell" in place.abnormal.read_text()
+    (directory / RESULT).unlink()
     with pytest.raises(UsageError, match="no run"):
         touch(directory, "again")
     with pytest.raises(UsageError, match="Say what"):

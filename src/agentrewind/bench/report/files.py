@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentrewind.bench.analysis import curves, growth, regrets, repeats, spending, thirds, within
 from agentrewind.bench.comparing import Comparison, family
 from agentrewind.bench.matrix import Place
 from agentrewind.bench.report.page import page
-from agentrewind.bench.results import Result, results_in
+from agentrewind.bench.results import RESULT, TOUCHED, Result, results_in
 from agentrewind.bench.table import rows_of
 from agentrewind.core.codec import Json, to_plain
 from agentrewind.core.errors import UsageError
@@ -29,7 +29,7 @@ def write_report(place: Place, against: str = "rewind") -> tuple[list[Path], lis
     """
     results = results_in(place.root)
     comparisons, notes = _compared(results, against)
-    notes += _left_out(place, results)
+    notes += _left_out(place)
     conditions = conditions_of(place)
     contents = {
         PAGE: page(f"Benchmark {place.root.name}", results, comparisons, conditions, notes),
@@ -49,15 +49,19 @@ def _compared(results: Sequence[Result], against: str) -> tuple[list[Comparison]
         return [], [f"No tests were made: {error}"]
 
 
-def _left_out(place: Place, results: Sequence[Result]) -> list[str]:
-    notes: list[str] = []
-    if place.abnormal.exists():
-        lines = place.abnormal.read_text("utf-8").splitlines()
-        notes.append(f"{len(lines)} runs were abnormal, are not counted, and stand in {place.abnormal.name}.")
-    touched = [result for result in results if result.touched]
-    if touched:
-        notes.append(f"{len(touched)} runs were touched by hand and are not counted.")
-    return notes
+def _left_out(place: Place) -> list[str]:
+    """What isn't counted, in sentences; each run that a person touched in one of its own."""
+    lines = place.abnormal.read_text("utf-8").splitlines() if place.abnormal.exists() else []
+    found: list[dict[str, str]] = [json.loads(line) for line in lines]
+    touched = [item for item in found if item["why"].startswith(TOUCHED)]
+    others = len(found) - len(touched)
+    notes = [f"Not counted, as {place.abnormal.name} says: {others}."] if others else []
+    return notes + [_touched(place, item) for item in touched]
+
+
+def _touched(place: Place, item: Mapping[str, str]) -> str:
+    again = "since made again" if (place.root / "runs" / item["run"] / RESULT).exists() else "not made again yet"
+    return f"{item['run']} was {item['why']} ({item['at']}). It isn't counted, and was {again}."
 
 
 def conditions_of(place: Place) -> Json:
