@@ -24,6 +24,8 @@ from tests.lanes import needs
 pytestmark = needs("minisweagent", "mini")
 TASKS = [task for name in suites() for task in suite(name)]
 by_name = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
+long = pytest.mark.timeout(900)
+"""A machine with much other work takes a minute for a run."""
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 Say = Callable[[Request], Step]
@@ -70,7 +72,7 @@ def played(task: Task, says: Iterable[Say], tmp_path: Path) -> Result:
             [sys.executable, "-m", "agentrewind", "bench", "run", "--suite", task.suite, "--tasks", task.name,
              "--strategies", "rewind", "--harness", "mini-swe-agent", "--models", "scripted",
              "--base-url", model.base_url, "--out", str(tmp_path / "out"), "--json"],
-            env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False,
+            env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=850, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert model.refused == []
@@ -84,6 +86,7 @@ def played(task: Task, says: Iterable[Say], tmp_path: Path) -> Result:
 
 
 @by_name
+@long
 def test_the_reference_satisfies_every_criterion(task: Task, tmp_path: Path) -> None:
     result = played(task, reference(task), tmp_path)
     (only,) = result.submissions
@@ -92,6 +95,7 @@ def test_the_reference_satisfies_every_criterion(task: Task, tmp_path: Path) -> 
 
 
 @by_name
+@long
 def test_the_violation_stops_where_it_says_and_the_reference_succeeds_after_going_back(
     task: Task, tmp_path: Path
 ) -> None:
@@ -104,6 +108,7 @@ def test_the_violation_stops_where_it_says_and_the_reference_succeeds_after_goin
 
 
 @by_name
+@long
 def test_after_each_trap_going_back_to_just_before_it_and_on_from_there_succeeds(task: Task, tmp_path: Path) -> None:
     """Up to a trap as the reference, over it, on to the end, and back to the step that it took the place of."""
     policy = policy_of(task)
