@@ -86,7 +86,12 @@ test-ray: ## The benchmark on a local Ray (downloads 70 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh ray -m lane $(LATE) tests/lanes/ray
 
 test-train: ## The trainer, on the CPU (downloads 300 MB once)
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh train $(LATE) tests/lanes/train
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh train $(LATE) tests/lanes/train tests/unit/learn/test_training.py "tests/docs/test_examples.py::test_the_examples_of_a_page_work[training.md]"
+
+# A virtual environment with torch, kept like those of the lanes, and one thread a process.
+train-demo: ## Clone and train a tiny model on MineSweeper, and print how well it plays before and after
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh train --version
+	PYTHONPATH=src $$(ls -td $(LANES)/train-*/bin | head -1)/python -m agentrewind train recipes/minesweeper.toml --out build/train-demo
 
 test-trl: ## TRL as the engine: its loss beside ours, the large recipes on the meta device (downloads 600 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh trl $(LATE) tests/lanes/trl
@@ -138,7 +143,7 @@ wheel-test: $(VENV)/dev ## Build the wheel and run it with the sources out of re
 	PYTHON="$(PYTHON)" sh .ci/wheel.sh
 
 bench: $(VENV)/dev ## The measurements of benchmarks/ that need nothing more, printed
-	for file in $$(ls benchmarks/*.py | grep -v -e alfworld -e scienceworld -e intercode -e agentrx); do $(BIN)/python $$file || exit 1; done
+	for file in $$(ls benchmarks/*.py | grep -v -e alfworld -e scienceworld -e intercode -e agentrx -e training); do $(BIN)/python $$file || exit 1; done
 
 clean: ## Remove what these targets made in the checkout
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -94,10 +94,7 @@ def _verdict(found: Sequence[Compared]) -> str:
 
 def line_of(line: Json, recipe: Recipe) -> str:
     """One line of metrics as text."""
-    phase = line["phase"]
-    if phase in _LINES:
-        return _LINES[phase](line, recipe)
-    return f"{phase} {line}"
+    return _LINES[line["phase"]](line, recipe)
 
 
 def _clone(line: Json, recipe: Recipe) -> str:

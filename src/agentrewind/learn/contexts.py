@@ -169,7 +169,7 @@ class BuildsAnew:
 
 class ShowsThePresent:
     """The compact style of MineSweeper and Sokoban, for models that read a few dozen words: one observation is all of a
-    state there. The notes on the path, the present observation, and what was answered to it; nothing from before.
+    state there. The notes on the path, the present observation, and the last answer to it; nothing from before.
     """
 
     def __init__(self, wording: Wording) -> None:
@@ -185,7 +185,7 @@ class ShowsThePresent:
         return (*self._start, *(_message("user", note) for note in self._notes.values()), *self._since)
 
     def answered(self, text: str, told: str | None = None) -> None:
-        self._since = (*self._since, *_exchange(text, told))
+        self._since = (*self._since[:1], *_exchange(text, told))
 
     def went_back(self, target: int, note: str) -> None:
         self._notes = _with_note(self._notes, target, note and self._words.memory(note, target))

@@ -7,9 +7,10 @@ fingerprint, which is not stored anywhere: the actions lead to it again (`replay
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, Protocol
 
-from agentrewind.core.codec import Json, canonical, digest, digest_bytes
+from agentrewind.core.codec import Json, canonical, digest, digest_bytes, to_plain
 from agentrewind.core.environment import Environment, ReplayDiverged
 from agentrewind.core.records import (
     MAIN_THREAD,
@@ -35,6 +36,8 @@ from agentrewind.learn.trial import Call, Recovery, Trial
 from agentrewind.learn.worlds import World
 
 REFLECTION = ThreadId("reflection")
+SAMPLED = "sampled"
+"""Beside the choices of an answer: its tokens, where the policy knew them."""
 DIGEST = 100
 
 
@@ -124,7 +127,10 @@ class _Recorder:
             self._base = uid
             self._checkpoints.setdefault(call.checkpoint, uid)
         message = {"role": "assistant", "content": call.output.text}
-        output = self._log.put({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+        said: Json = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+        if call.output.tokens:
+            said[SAMPLED] = to_plain(replace(call.output, text=""))
+        output = self._log.put(said)
         note = call.observation if call.did == "invalid" else ""
         self._log.append(NodeEnded(uid, output, digest=_line(call.output.text), note=note))
         return uid

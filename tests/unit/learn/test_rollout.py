@@ -29,7 +29,7 @@ from agentrewind.learn.solvers.minesweeper import Safest
 from agentrewind.learn.solvers.policies import noisy, perfect, random_moves
 from agentrewind.learn.solvers.sokoban import Shortest
 from agentrewind.learn.trial import Output, Trial
-from agentrewind.learn.worlds import World, alfworld, minesweeper, scienceworld, sokoban
+from agentrewind.learn.worlds import Style, World, alfworld, minesweeper, scienceworld, sokoban
 from tests.households import household
 from tests.laboratory import Bench, Laboratory
 
@@ -37,11 +37,11 @@ BOARDS = list(itertools.islice(boards.instances(5, 5), 12))
 ROOMS = list(itertools.islice(rooms.instances(6, 2), 12))
 
 
-def world_of(number: int, rules: Rules) -> World:
+def world_of(number: int, rules: Rules, style: Style = "compact") -> World:
     if number % 2:
-        return minesweeper(str(number), MineSweeper(BOARDS[number // 2 % 12].board), rules, "compact")
+        return minesweeper(str(number), MineSweeper(BOARDS[number // 2 % 12].board), rules, style)
     room = ROOMS[number // 2 % 12]
-    return sokoban(str(number), Sokoban(room.room, room.start), rules, "compact")
+    return sokoban(str(number), Sokoban(room.room, room.start), rules, style)
 
 
 def always(text: str) -> Policy:
@@ -239,10 +239,26 @@ def test_going_back_twice_to_one_checkpoint_leaves_one_note_there() -> None:
             assert call.kind == "reflection" or len(notes) <= call.checkpoint + 1
 
 
+def test_the_compact_style_shows_the_present_and_the_notes_on_the_path_alone() -> None:
+    limits, told = Rules(calls=20), 0
+    for number in range(12):
+        found = play(trial(world_of(number, limits), limits), by_number(number))
+        for call in found.calls:
+            if call.kind == "execution":
+                roles = [message["role"] for message in call.context]
+                notes = sum(message["content"].startswith("note ") for message in call.context)
+                told += notes
+                assert roles[: 2 + notes] == ["system", *["user"] * (1 + notes)]
+                assert roles[2 + notes :] in ([], ["assistant", "user"])
+                assert f"C_{call.checkpoint} " in call.context[1 + notes]["content"]
+    assert told
+
+
 def test_the_prefix_comes_back_word_for_word() -> None:
     limits = Rules()
     for number in range(24):
-        found = play(trial(world_of(number, limits), limits), noisy(Safest(5) if number % 2 else Shortest(), 0.8, "3"))
+        world = world_of(number, limits, "full")
+        found = play(trial(world, limits), noisy(Safest(5) if number % 2 else Shortest(), 0.8, "3"))
         for recovery in found.recoveries:
             at = recovery.reflection.number
             before = next(
@@ -251,6 +267,9 @@ def test_the_prefix_comes_back_word_for_word() -> None:
             after = found.calls[at] if at < len(found.calls) else None
             if after is not None and not recovery.target:
                 assert after.context[0] == before.context[0]
+            if after is not None:
+                prefix = before.context[: 1 + 2 * recovery.target]
+                assert [message for message in after.context if message in prefix][: len(prefix)] == list(prefix)
                 assert after.state == before.state
                 assert after.history == before.history
 
