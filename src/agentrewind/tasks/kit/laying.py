@@ -139,11 +139,17 @@ class Repository:
         whole = b"".join(parts)
         self.site.file(f"{self.path}/index", whole + hashlib.sha1(whole, usedforsecurity=False).digest())
 
-    def commit(self, tree: str, parents: Sequence[str], message: str, who: str, date: int) -> str:
-        """`who` is `Name <mail>`."""
+    def commit(
+        self, tree: str, parents: Sequence[str], message: str, who: str, date: int, *, headers: Sequence[str] = ()
+    ) -> str:
+        """`who` is `Name <mail>`; `headers` are lines that stand below the committer."""
         lines = [f"tree {tree}", *(f"parent {key}" for key in parents)]
-        lines += [f"author {who} {date} +0000", f"committer {who} {date} +0000", "", message]
+        lines += [f"author {who} {date} +0000", f"committer {who} {date} +0000", *headers, "", message]
         return self._object(b"commit", ("\n".join(lines) + "\n").encode())
+
+    def tag_object(self, data: bytes) -> str:
+        """An annotated tag, whose whole contents are given; no ref names it yet."""
+        return self._object(b"tag", data)
 
     def branch(self, name: str, commit: str) -> None:
         self.write(f"refs/heads/{name}", commit + "\n")
