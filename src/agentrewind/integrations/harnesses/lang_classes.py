@@ -191,9 +191,7 @@ def _run(job: Job) -> Outcome:
         agent = _agent(job, http_client=client)
 
         def ask(text: str | None) -> str:
-            for _ in agent.stream(_given(job, text), _CONFIG, stream_mode=_stream_mode(job)):
-                pass
-            return _answer(agent)
+            return _answer(agent.invoke(_given(job, text), _CONFIG))
 
         return sdk.until_accepted(job, ask)
 
@@ -203,9 +201,7 @@ async def _run_async(job: Job) -> Outcome:
         agent = _agent(job, http_async_client=client)
 
         async def ask(text: str | None) -> str:
-            async for _ in agent.astream(_given(job, text), _CONFIG, stream_mode=_stream_mode(job)):
-                pass
-            return _answer(agent)
+            return _answer(await agent.ainvoke(_given(job, text), _CONFIG))
 
         return await sdk.until_accepted_async(job, ask)
 
@@ -226,21 +222,20 @@ def _agent(job: Job, **client: Any) -> Any:
     )
 
 
-def _stream_mode(job: Job) -> str:
-    """`values` comes once a step; `messages` has the model's answers streamed."""
-    return "messages" if frameworks.streams(job) else "values"
-
-
 def _given(job: Job, text: str | None) -> dict[str, Any]:
     return {"messages": convert_to_messages(seeds.as_chat(job.seed) if text is None else [("user", text)])}
 
 
-def _answer(agent: Any) -> str:
-    return str(agent.get_state(_CONFIG).values["messages"][-1].text)
+def _answer(state: Mapping[str, Any]) -> str:
+    return str(state["messages"][-1].text)
 
 
 def _model(job: Job, **client: Any) -> ChatOpenAI:
+    """Answers are streamed by the model itself: a graph that streams messages keeps a thread for that, and there is no
+    other where steps are made one at a time.
+    """
     fields = sdk.request_fields(job)
+    streams = {"streaming": True, "stream_usage": True} if frameworks.streams(job) else {}
     known = {*ChatOpenAI.model_fields, *(item.alias for item in ChatOpenAI.model_fields.values())}
     return ChatOpenAI(
         model=job.model,
@@ -248,6 +243,7 @@ def _model(job: Job, **client: Any) -> ChatOpenAI:
         model_kwargs={name: value for name, value in fields.items() if name not in known},
         **{name: value for name, value in fields.items() if name in known},
         **sdk.client_options(job),
+        **streams,
         **client,
     )
 
