@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared/data/intercode/trajectories.jsonl"
 
 pytestmark = [
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(not DATA.exists(), reason="the trajectories aren't there (shared/data beside the checkout)"),
     pytest.mark.skipif(not probe.bubblewrap().works, reason="commands of strangers run in bubblewrap only"),
 ]
@@ -26,7 +26,7 @@ pytestmark = [
 def replayed(tmp_path: Path, *options: str) -> tuple[int, dict]:
     out = tmp_path / "found.json"
     words = [sys.executable, ROOT / "benchmarks/intercode.py", *options, "--json", out]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=280, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=850, check=False)
     assert out.exists(), done.stderr
     return done.returncode, json.loads(out.read_text())
 

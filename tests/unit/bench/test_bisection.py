@@ -24,7 +24,7 @@ def test_the_last_that_holds_is_found_in_few_tries(length, holding) -> None:
     assert len(tried) <= length.bit_length()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_a_failed_run_says_how_long_it_went_on_in_vain(tmp_path) -> None:
     """The bin is emptied first, in every run: what comes after that is in vain."""
     knobs = "error_rate=1,premature=0,format_errors=0,persistence=1"
@@ -41,7 +41,7 @@ def test_a_failed_run_says_how_long_it_went_on_in_vain(tmp_path) -> None:
     assert read(tmp_path / "run/result.json") == result
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_a_rewind_just_before_the_harm_throws_nothing_away_and_one_to_the_beginning_does(tmp_path) -> None:
     little = little_task(tmp_path / "tasks")
     (little / "solution/policy.toml").write_text(
