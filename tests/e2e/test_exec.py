@@ -47,7 +47,7 @@ class Place:
             text=True,
             stdin=subprocess.DEVNULL,
             cwd=self.workspace,
-            timeout=100,
+            timeout=300,
             check=False,
         )
 
