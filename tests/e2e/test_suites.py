@@ -94,10 +94,15 @@ def section(name: str) -> str:
 
 
 def test_the_documentation_counts_the_criteria_as_they_are():
-    counted = Counter(criterion.category for task in suite("core") for criterion in task.checklist)
-    kinds = ", ".join(f"{category} {count}" for category, count in counted.most_common())
-    said = f"{counted.total()} criteria in all, {counted.total() / len(suite('core')):g} a task: {kinds}."
-    assert said in " ".join(section("core").split())
+    kinds = [Counter(item.category for task in suite(name) for item in task.checklist) for name in (*suites(), "all")]
+    sizes = [len(suite(name)) for name in (*suites(), "all")]
+    rows = [[kind, *(str(each[kind]) for each in kinds)] for kind, _ in kinds[-1].most_common()]
+    rows += [["all", *(str(each.total()) for each in kinds)]]
+    rows += [["a task", *(f"{each.total() / size:.2f}" for each, size in zip(kinds, sizes, strict=True))]]
+    said = DOCS.read_text(encoding="utf-8").partition("## In numbers\n")[2].partition("\n## ")[0]
+    assert [line.strip("| ").split(" | ") for line in said.splitlines() if line.startswith("|")][2:] == rows
+    families = sorted({task.family for task in TASKS})
+    assert f"{len(families)} families: {', '.join(families)}." in " ".join(said.split())
 
 
 def test_the_documentation_tells_what_readers_said():
