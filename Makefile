@@ -94,7 +94,7 @@ train-demo: ## Clone and train a tiny model on MineSweeper, and print how well i
 	PYTHONPATH=src $$(ls -td $(LANES)/train-*/bin | head -1)/python -m agentrewind train recipes/minesweeper.toml --out build/train-demo
 
 test-trl: ## TRL as the engine: its loss beside ours, the large recipes on the meta device (downloads 600 MB once)
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh trl $(LATE) tests/lanes/trl
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh trl $(LATE) tests/lanes/trl "tests/docs/test_examples.py::test_the_examples_of_a_page_work[training-engines.md]"
 
 test-tinker: ## Tinker's client against a server on loopback (downloads 350 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh tinker,train $(LATE) tests/lanes/tinker
