@@ -17,6 +17,7 @@ from agentrewind.learn.play import play
 from agentrewind.learn.prompts.shared import Saying, Words
 from agentrewind.learn.rollout import Request, trial
 from agentrewind.learn.rules import Rules
+from agentrewind.learn.training.methods import training_of
 from agentrewind.learn.trial import Output, Trial
 from agentrewind.learn.worlds import World
 
@@ -199,6 +200,13 @@ def test_gigpo_inside_retrospective_trials_is_gigpo_for_decisions_and_advancemen
     anchored = state_anchored(trials)
     assert [item for item in rows if item.kind == "reflection"] == [i for i in anchored if i.kind == "reflection"]
     assert by_call(decided) != by_call([item for item in anchored if item.kind == "execution"])
+
+
+def test_methods_of_training_that_are_credited_so() -> None:
+    trials = [played(*THREE_SEGMENTS), played("a", "c", "b"), played("a", "b", "c")]
+    for method, credit in (("beacon", "beacon"), ("retrail-gigpo", "sa-grpo-gigpo"), ("retrail", "sa-grpo")):
+        assert training_of(method).credit(trials) == CREDITS[credit](trials, output_tokens)
+    assert CREDITS["beacon"](trials, output_tokens) != CREDITS["grpo"](trials, output_tokens)
 
 
 def test_without_rewinds_of_its_own_a_policy_that_asks_is_told_that_it_cannot() -> None:

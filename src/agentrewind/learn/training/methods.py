@@ -10,6 +10,8 @@ from functools import partial
 
 from agentrewind.core.errors import UsageError
 from agentrewind.learn.credit.baselines import gigpo, grpo, lamer, rloo
+from agentrewind.learn.credit.beacon import beacon
+from agentrewind.learn.credit.named import gigpo_with_reflections
 from agentrewind.learn.credit.retrail import StateAnchored, state_anchored
 from agentrewind.learn.credit.samples import DecisionSample
 from agentrewind.learn.methods import METHODS as PLAYED
@@ -64,12 +66,13 @@ METHODS = {
         Training("grpo", grpo, attempts=1, asks=False),
         Training("rloo", rloo, attempts=1, asks=False),
         Training("gigpo", gigpo, attempts=1, asks=False),
+        Training("beacon", beacon, attempts=1, asks=False),
         Training("lamer", _lamer, asks=False, play=PLAYED["reflexion"]),
         Training("retrail", state_anchored),
         Training("retrail-never-asks", state_anchored, asks=False),
         Training("retrail-raw-suffix", _executions_alone, play=PLAYED["raw-suffix"]),
         Training("retrail-progress", partial(state_anchored, settings=StateAnchored(reward="progress"))),
-        Training("retrail-gigpo", gigpo),
+        Training("retrail-gigpo", gigpo_with_reflections),
         Training("retrail-boundary", partial(state_anchored, settings=StateAnchored(boundary=0.5))),
     )
 }
