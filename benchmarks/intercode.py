@@ -76,7 +76,7 @@ class Found:
     snapshot_ms: list[float] = field(default_factory=list)
     restore_ms: list[float] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
-    """How many restored states hold something of each hard kind."""
+    """How many restored trees (two a state: workspace and side) hold something of each hard kind."""
 
     def facts(self) -> dict[str, Any]:
         """What is printed and written down."""
@@ -130,7 +130,7 @@ def said(facts: Mapping[str, Any]) -> str:
         for name in ("snapshot", "restore")
     )
     compared = f"{facts['restores']} restores, {facts['paths']} paths compared; {facts['differing']} restores differ."
-    lines = [f"{played} ({ended}).", compared, f"Restored states with: {kinds}.", f"{took[0].upper()}{took[1:]}."]
+    lines = [f"{played} ({ended}).", compared, f"Restored trees with: {kinds}.", f"{took[0].upper()}{took[1:]}."]
     return "\n".join([*lines, *facts["differences"]])
 
 
