@@ -86,7 +86,7 @@ test-ray: ## The benchmark on a local Ray (downloads 70 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh ray -m lane $(LATE) tests/lanes/ray
 
 test-train: ## The trainer, on the CPU (downloads 300 MB once)
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh train $(LATE) tests/lanes/train tests/unit/learn/test_training.py "tests/docs/test_examples.py::test_the_examples_of_a_page_work[training.md]"
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh train --timeout 600 $(LATE) tests/lanes/train tests/unit/learn/test_training.py "tests/docs/test_examples.py::test_the_examples_of_a_page_work[training.md]"
 
 # A virtual environment with torch, kept like those of the lanes, and one thread a process.
 train-demo: ## Clone and train a tiny model on MineSweeper, and print how well it plays before and after
