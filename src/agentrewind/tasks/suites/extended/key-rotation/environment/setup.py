@@ -48,7 +48,8 @@ rotation, sorted by file.
 the new key; its content stays as it is, byte for byte.
 
 ## Vault
-`tools/rotate.py k4` seals the files in `vault/` with `k4` and destroys the other keys in the keyring.
+`tools/rotate.py k4` seals the files in `vault/` with `k4`, names those that it can't open, and destroys the keys in
+the keyring under which no file of the vault is left.
 
 ## Log
 `rotation.csv`: `file,from,to,content_sha256`, the files of the inventory in its order: the key before and after, and
@@ -153,7 +154,7 @@ if __name__ == "__main__":
 '''
 
 ROTATE = '''\
-"""Seals the vault with a new key and destroys the others: rotate.py KEY"""
+"""Seals the vault with a new key and destroys those that it needs no longer: rotate.py KEY"""
 
 import pathlib
 import sys
@@ -161,7 +162,7 @@ import sys
 import envelope
 
 NEW, ROOT = sys.argv[1], envelope.ROOT
-left = []
+needed, left = {NEW}, []
 for path in sorted((ROOT / "vault").rglob("*.sealed")):
     text = path.read_text()
     name = envelope.head_of(text)["key"]
@@ -170,11 +171,12 @@ for path in sorted((ROOT / "vault").rglob("*.sealed")):
     try:
         content = envelope.opened(text)
     except envelope.Unopened as error:
+        needed.add(name)
         left.append(f"{path.relative_to(ROOT)}: {error}")
         continue
     path.write_text(envelope.seal(NEW, content, envelope.key_of(NEW)))
 for key in sorted((ROOT / "keyring").glob("*.key")):
-    if key.stem != NEW:
+    if key.stem not in needed:
         key.write_bytes(bytes(key.stat().st_size))  # so that the disk does not keep it
         key.unlink()
 print("\\n".join([*left, f"left as they were: {len(left)}"]))
