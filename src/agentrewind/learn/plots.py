@@ -50,7 +50,7 @@ def figures(scores: Sequence[Score]) -> dict[str, Figure]:
 
 def look() -> dict[str, Any]:
     """Matplotlib's settings for a picture that looks like our pages."""
-    from matplotlib import cycler
+    from matplotlib.rcsetup import cycler
 
     ink, soft = LIGHT["ink"], LIGHT["soft"]
     return {
