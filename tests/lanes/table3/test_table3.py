@@ -13,7 +13,7 @@ HARNESSES = {"mini-swe-agent": "minisweagent", "qwen-agent": "qwen_agent", "smol
 MISSING = [name for name, package in HARNESSES.items() if find_spec(package) is None]
 
 pytestmark = [
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (make test-table3 has them)"),
 ]
 
