@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentrewind.core.tools import NAMES
 from agentrewind.testing.scripted import Call, Request, Said, Turn
@@ -28,8 +28,22 @@ def heard(request: Request) -> Heard:
     for mark, words in _WORDINGS.items():
         if not tools and mark in prompt:
             offered = ["shell", *(name for name in NAMES if name in prompt)]
-            return Heard([one for item in said for one in words.heard(item)], offered, words.turn)
+            return _in_words(words, said, offered)
     return Heard(said, tools, lambda turn: turn)
+
+
+def _in_words(words: _InJson | _InCode, said: Sequence[Said], offered: Sequence[str]) -> Heard:
+    found = [one for item in said for one in words.heard(item)]
+    return Heard(found, offered, lambda turn: words.turn(_headed(turn)))
+
+
+def _headed(turn: Turn) -> Turn:
+    """Begins with the head of its command: by its first line an answer in words is known in a list of checkpoints."""
+    given = turn.calls[0].arguments if turn.calls else None
+    command = given.get("command", "") if isinstance(given, dict) else ""
+    if not command.strip():
+        return turn
+    return replace(turn, text=f"shell({command.strip().splitlines()[0]})\n{turn.text}")
 
 
 class _InJson:
