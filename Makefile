@@ -76,8 +76,11 @@ alfworld: $(VENV)/dev ## The native reader of ALFWorld's games beside the offici
 LATE := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
 test-mini: ## The lane with the real mini-SWE-agent (downloads over 500 MB once)
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m lane $(LATE) tests/lanes/mini tests/unit/formats tests/e2e/test_real_project.py
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m "lane and not slow" $(LATE) tests/lanes/mini tests/unit/formats tests/e2e/test_real_project.py
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini $(LATE) "tests/docs/test_examples.py::test_the_examples_of_a_page_work[mini-swe-agent.md]"
+
+test-mini-tasks: ## Every task of the benchmark by the real mini-SWE-agent: reference, violation, and back from each trap
+	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mini -m lane $(LATE) tests/lanes/mini/test_shipped_tasks.py
 
 test-bench: ## The statistics of the benchmark with SciPy (downloads 80 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh bench -m lane tests/lanes/bench

@@ -1,4 +1,7 @@
-"""Every task that comes with the package, played by the real mini-SWE-agent with a model that says known commands."""
+"""The tasks that come with the package, played by the real mini-SWE-agent with a model that says known commands.
+
+One of them in the lane, all of them by `make test-mini-tasks`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ from tests.lanes import needs
 
 pytestmark = needs("minisweagent", "mini")
 TASKS = [task for name in suites() for task in suite(name)]
-by_name = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
+SHORT = "core/wal-handoff"
+by_name = pytest.mark.parametrize(
+    "task", [pytest.param(task, id=task.id, marks=() if task.id == SHORT else pytest.mark.slow) for task in TASKS]
+)
 long = pytest.mark.timeout(900)
 """A machine with much other work takes a minute for a run."""
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
