@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("tinker", reason="needs the extra `tinker`: make test-tinker")
+
 import torch
 
 from agentrewind.core.errors import ProviderError, UsageError

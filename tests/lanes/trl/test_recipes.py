@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("trl", reason="needs the extra `trl`: make test-trl")
+
 import torch
 from accelerate.commands.config.config_args import load_config_from_file
 from peft import get_peft_model

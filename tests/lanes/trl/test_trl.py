@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("trl", reason="needs the extra `trl`: make test-trl")
+
 import torch
 from safetensors.torch import load_file
 from transformers import Trainer

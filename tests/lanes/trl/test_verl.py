@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("torch", reason="needs the extra `trl`: make test-trl")
+
 import torch
 
 from agentrewind.learn.training import tiny

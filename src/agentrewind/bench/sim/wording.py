@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from agentrewind.core.tools import NAMES
+from agentrewind.core.tools import TOOLS
 from agentrewind.testing.scripted import Call, Request, Said, Turn
 
 
@@ -27,7 +27,7 @@ def heard(request: Request) -> Heard:
     prompt = "\n".join(item.text for item in said if item.role == "system")
     for mark, words in _WORDINGS.items():
         if not tools and mark in prompt:
-            offered = ["shell", *(name for name in NAMES if name in prompt)]
+            offered = ["shell", *(tool.name for tool in TOOLS if tool.name in prompt)]
             return _in_words(words, said, offered)
     return Heard(said, tools, lambda turn: turn)
 
