@@ -47,6 +47,7 @@ QUICK = [
     "S2",
     "S4",
 ]
+WRITTEN = ["structure", "imports", "feedback", "scripts", "policy"]
 by_name = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
 
 
@@ -64,7 +65,8 @@ def problems(task: Task, gates: list[str]) -> list[str]:
 
 @by_name
 def test_a_task_passes_the_quick_gates(task):
-    assert problems(task, QUICK) == []
+    """Those of the later tasks are the ones that play nothing: `make tasks` runs all of all."""
+    assert problems(task, QUICK if task.suite == "core" else WRITTEN) == []
 
 
 @pytest.mark.slow

@@ -16,8 +16,12 @@ from agentrewind.tasks.fingerprint import fingerprint, walk
 from agentrewind.tasks.inspection import grounds
 from agentrewind.tasks.shipped import suite
 
+TASKS = [
+    pytest.param(task, id=task.id, marks=() if task.suite == "core" else pytest.mark.slow) for task in suite("all")
+]
 
-@pytest.mark.parametrize("task", suite("all"), ids=lambda task: task.id)
+
+@pytest.mark.parametrize("task", TASKS)
 def test_whatever_an_agent_leaves_is_judged_without_an_error_of_the_evaluator(task):
     """Each file that the reference makes or changes is replaced by nonsense of several kinds, all at once."""
     if task.skipped:
