@@ -88,19 +88,22 @@ test-bench: ## The statistics of the benchmark with SciPy (downloads 80 MB once)
 test-ray: ## The benchmark on a local Ray (downloads 70 MB once)
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh ray -m lane $(LATE) tests/lanes/ray
 
+# The tests need no GPU; a newer one from PyPI for Linux brings 5 GB for it.
+TORCH := torch==2.13.0
+
 test-train: ## The trainer, on the CPU (downloads 300 MB once)
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh train --timeout 600 $(LATE) tests/lanes/train tests/unit/learn/test_training.py "tests/docs/test_examples.py::test_the_examples_of_a_page_work[training.md]"
+	PYTHON="$(PYTHON)" LANES="$(LANES)" PINS="$(TORCH)" sh .ci/lane.sh train --timeout 600 $(LATE) tests/lanes/train tests/unit/learn/test_training.py "tests/docs/test_examples.py::test_the_examples_of_a_page_work[training.md]"
 
 # A virtual environment with torch, kept like those of the lanes, and one thread a process.
 train-demo: ## Clone and train a tiny model on MineSweeper, and print how well it plays before and after
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh train --version
+	PYTHON="$(PYTHON)" LANES="$(LANES)" PINS="$(TORCH)" sh .ci/lane.sh train --version
 	PYTHONPATH=src $$(ls -td $(LANES)/train-*/bin | head -1)/python -m agentrewind train recipes/minesweeper.toml --out build/train-demo
 
 test-trl: ## TRL as the engine: its loss beside ours, the large recipes on the meta device (downloads 600 MB once)
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh trl $(LATE) tests/lanes/trl "tests/docs/test_examples.py::test_the_examples_of_a_page_work[training-engines.md]"
+	PYTHON="$(PYTHON)" LANES="$(LANES)" PINS="$(TORCH)" sh .ci/lane.sh trl $(LATE) tests/lanes/trl "tests/docs/test_examples.py::test_the_examples_of_a_page_work[training-engines.md]"
 
 test-tinker: ## Tinker's client against a server on loopback (downloads 350 MB once)
-	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh tinker,train $(LATE) tests/lanes/tinker
+	PYTHON="$(PYTHON)" LANES="$(LANES)" PINS="$(TORCH)" sh .ci/lane.sh tinker,train $(LATE) tests/lanes/tinker
 
 test-mcp: ## `agentrewind mcp` and the real client
 	PYTHON="$(PYTHON)" LANES="$(LANES)" sh .ci/lane.sh mcp tests/lanes/mcp "tests/docs/test_examples.py::test_the_examples_of_a_page_work[mcp.md]"
