@@ -27,9 +27,11 @@ from agentrewind.cli.bench_options import (
     listed,
     models_of,
     of_a_suite,
+    sandbox_option,
     tally_facts,
     tasks_of,
     told,
+    warn_of_simulation,
 )
 from agentrewind.cli.bench_study import study
 from agentrewind.cli.columns import show_columns
@@ -71,7 +73,7 @@ command.add_command(study)
 @click.option("--max-steps", type=click.IntRange(1), help="How many model calls a process of an agent may make.")
 @click.option("--max-usd", type=click.FloatRange(0), help="Begin no more runs once so much is spent.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Begin no more runs once so many tokens are used.")
-@click.option("--sandbox", default="auto", show_default=True, help="As of `agentrewind run`.")
+@sandbox_option
 @click.option("--keep-files", is_flag=True, help="Keep the workspaces and snapshots of runs that are over.")
 @click.option("--regret", is_flag=True, help="Find out by the reference what each rewind threw away (takes minutes).")
 @into_a_directory
@@ -133,15 +135,14 @@ def _show(place: Place, tally: Tally, *, as_object: bool) -> None:
         show_columns(table, console, flexible=0, right=range(3, len(table[0])), header=True)
     told = f"{plural(tally.done, 'run')} made, {tally.skipped} done before, {tally.abnormal} abnormal and not counted."
     sentence(f"{told} {tally.stopped}".strip(), console)
-    if any(row.simulated for row in rows):
-        sentence("The policy is simulated: this says nothing about any real model (docs/benchmark.md).", console)
+    warn_of_simulation((row.simulated for row in rows), console)
 
 
 @command.command("recover", epilog="Example: agentrewind bench recover --simulated plain --runs 5 --out recovered")
 @of_a_suite
 @by_models
 @how_often
-@click.option("--sandbox", default="auto", show_default=True, help="As of `agentrewind run`.")
+@sandbox_option
 @into_a_directory
 def recover(  # noqa: PLR0917
     suite: str,
@@ -190,8 +191,7 @@ def _show_recovered(pairs: Sequence[Pair], tally: Tally) -> None:
         f" rewind alone: {found['won']}, without it alone: {found['lost']}.",
         console,
     )
-    if any(pair.endpoint.simulated for pair in pairs):
-        sentence("The policy is simulated: this says nothing about any real model (docs/benchmark.md).", console)
+    warn_of_simulation((pair.endpoint.simulated for pair in pairs), console)
 
 
 @command.command("report", epilog="Example: agentrewind bench report results")

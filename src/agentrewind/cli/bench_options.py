@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from agentrewind.bench.one import SIMULATED
 from agentrewind.bench.results import Result
@@ -50,6 +51,7 @@ how_often = together(
     click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How often each."),
     click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="How many at a time."),
 )
+sandbox_option = click.option("--sandbox", default="auto", show_default=True, help="As of `agentrewind run`.")
 into_a_directory = together(
     click.option("--out", "directory", type=click.Path(path_type=Path), required=True, help="Where the results go."),
     json_option,
@@ -99,6 +101,12 @@ def told(tally: Tally, result: Result | None, why: str) -> None:
         name = f"{spec.task} {spec.arm} {spec.harness} {spec.model} {spec.seed}"
         sentence(f"{mark} {name}: {came}, {plural(result.nodes, 'node')}", console)
     sentence(f"  {_rate(tally)}", console)
+
+
+def warn_of_simulation(simulated: Iterable[object], console: Console) -> None:
+    """What a table with any simulated run in it doesn't say."""
+    if any(simulated):
+        sentence("The policy is simulated: this says nothing about any real model (docs/benchmark.md).", console)
 
 
 def _rate(tally: Tally) -> str:

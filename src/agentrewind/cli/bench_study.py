@@ -19,9 +19,11 @@ from agentrewind.cli.bench_options import (
     into_a_directory,
     models_of,
     of_a_suite,
+    sandbox_option,
     tally_facts,
     tasks_of,
     told,
+    warn_of_simulation,
 )
 from agentrewind.cli.columns import show_columns
 from agentrewind.cli.screen import out, sentence
@@ -44,7 +46,7 @@ def _listed(ctx: click.Context, _param: click.Parameter, value: object) -> None:
 @of_a_suite
 @by_models
 @how_often
-@click.option("--sandbox", default="auto", show_default=True, help="As of `agentrewind run`.")
+@sandbox_option
 @into_a_directory
 def study(  # noqa: PLR0917
     name: str,
@@ -86,5 +88,4 @@ def study(  # noqa: PLR0917
     shown = [COLUMNS[:SHOWN], *(cells_of(chosen, line, lines)[:SHOWN] for line in lines)]
     show_columns(shown, out(), flexible=0, right=range(1, SHOWN), header=True)
     sentence(f"{plural(len(results), 'run')}, {tally.abnormal} abnormal and not counted. Written: {files[0]}.", out())
-    if any(line.row.simulated for line in lines):
-        sentence("The policy is simulated: this says nothing about any real model (docs/benchmark.md).", out())
+    warn_of_simulation((line.row.simulated for line in lines), out())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +35,17 @@ class Settings:
     """So many prompts are sampled from at a time."""
     at_once: int = 16_384
     """Tokens, padding included, that go through the model at a time while it is trained."""
+
+
+def step_if_finite(optimizer: Any, norm: float, rate: float) -> None:
+    """Move the weights along gradients of this norm, at this rate; not at all where it is no number. The gradients are
+    gone either way.
+    """
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    if math.isfinite(norm):
+        optimizer.step()
+    optimizer.zero_grad()
 
 
 class Embedded:
@@ -69,11 +81,7 @@ class Embedded:
 
     def optim_step(self, rate: float) -> float:
         norm = float(torch.nn.utils.clip_grad_norm_(self._trained, self._settings.gradient_clip))
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
-        if norm - norm == 0:  # finite
-            self._optimizer.step()
-        self._optimizer.zero_grad()
+        step_if_finite(self._optimizer, norm, rate)
         return norm
 
     def sync(self) -> None:

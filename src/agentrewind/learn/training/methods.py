@@ -6,14 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from agentrewind.core.errors import UsageError
-from agentrewind.learn.credit.baselines import gigpo, grpo, lamer, rloo
-from agentrewind.learn.credit.beacon import beacon
-from agentrewind.learn.credit.named import gigpo_with_reflections
-from agentrewind.learn.credit.retrail import StateAnchored, state_anchored
-from agentrewind.learn.credit.samples import DecisionSample
+from agentrewind.learn.credit.baselines import lamer
+from agentrewind.learn.credit.named import CREDITS
+from agentrewind.learn.credit.samples import DecisionSample, output_tokens
 from agentrewind.learn.methods import METHODS as PLAYED
 from agentrewind.learn.methods import RETROSPECTIVE, Method
 from agentrewind.learn.rules import Rules, protocol
@@ -51,29 +48,34 @@ class Training:
         return attempts // self.attempts
 
 
+def _named(name: str) -> Credit:
+    """As `learn export --credit NAME`, with the tokens of outputs for lengths."""
+    return lambda trials: CREDITS[name](trials, output_tokens)
+
+
 def _lamer(trials: Sequence[Trial]) -> list[DecisionSample]:
     return lamer(trials, across=ACROSS.get(trials[0].environment, 0.6))
 
 
 def _executions_alone(trials: Sequence[Trial]) -> list[DecisionSample]:
     """Where nobody reads what a reflection says, it is worth nothing."""
-    return [sample for sample in state_anchored(trials) if sample.kind == "execution"]
+    return [sample for sample in _named("sa-grpo")(trials) if sample.kind == "execution"]
 
 
 METHODS = {
     method.name: method
     for method in (
-        Training("grpo", grpo, attempts=1, asks=False),
-        Training("rloo", rloo, attempts=1, asks=False),
-        Training("gigpo", gigpo, attempts=1, asks=False),
-        Training("beacon", beacon, attempts=1, asks=False),
+        Training("grpo", _named("grpo"), attempts=1, asks=False),
+        Training("rloo", _named("rloo"), attempts=1, asks=False),
+        Training("gigpo", _named("gigpo"), attempts=1, asks=False),
+        Training("beacon", _named("beacon"), attempts=1, asks=False),
         Training("lamer", _lamer, asks=False, play=PLAYED["reflexion"]),
-        Training("retrail", state_anchored),
-        Training("retrail-never-asks", state_anchored, asks=False),
+        Training("retrail", _named("sa-grpo")),
+        Training("retrail-never-asks", _named("sa-grpo"), asks=False),
         Training("retrail-raw-suffix", _executions_alone, play=PLAYED["raw-suffix"]),
-        Training("retrail-progress", partial(state_anchored, settings=StateAnchored(reward="progress"))),
-        Training("retrail-gigpo", gigpo_with_reflections),
-        Training("retrail-boundary", partial(state_anchored, settings=StateAnchored(boundary=0.5))),
+        Training("retrail-progress", _named("sa-grpo-progress")),
+        Training("retrail-gigpo", _named("sa-grpo-gigpo")),
+        Training("retrail-boundary", _named("sa-grpo-boundary")),
     )
 }
 

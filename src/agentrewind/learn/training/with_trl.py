@@ -30,7 +30,7 @@ from trl import GRPOConfig, GRPOTrainer
 from agentrewind.core.errors import UsageError
 from agentrewind.learn.training.backend import Backend, Decoding, Loss, Pass, Prompt, Sampled
 from agentrewind.learn.training.chat import Chat
-from agentrewind.learn.training.embedded import Embedded
+from agentrewind.learn.training.embedded import Embedded, step_if_finite
 from agentrewind.learn.training.policy import Engine
 from agentrewind.learn.training.rows import Row, parts_of
 
@@ -164,11 +164,7 @@ class WithTrl:
     def optim_step(self, rate: float) -> float:
         weights = [each for group in self._optimizer.param_groups for each in group["params"]]
         norm = float(self._accelerator.clip_grad_norm_(weights, self._clip_gradient))
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
-        if norm - norm == 0:  # finite
-            self._optimizer.step()
-        self._optimizer.zero_grad()
+        step_if_finite(self._optimizer, norm, rate)
         return norm
 
     def sync(self) -> None:

@@ -130,6 +130,18 @@ class App:
     def python(self, *words: str, at: str = "", data: bytes = b"") -> Done:
         return self.run(sys.executable, "-B", *words, at=at, data=data)
 
+    def answers(self, probe: str, data: bytes, who: str) -> Any:
+        """What a Python program that tries `who` prints when it is given `data`: as JSON, or as text where it is none.
+
+        Raises: Unsatisfied: it breaks off.
+        """
+        done = self.python("-c", probe, data=data)
+        need(done.code == 0, f"{who} breaks off: {done.err[-600:]}")
+        try:
+            return json.loads(done.out)
+        except ValueError:
+            return done.out
+
     def tests_pass(self, directory: str, at: str = "") -> None:
         """Raises: Unsatisfied: the unit tests there don't pass, or there are none."""
         done = self.python("-m", "unittest", "discover", "-s", directory, at=at)
