@@ -26,11 +26,13 @@ from agentrewind.core.errors import UsageError
 from agentrewind.learn.training import tiny
 from agentrewind.learn.training.backend import Decoding, Loss, Prompt
 from agentrewind.learn.training.embedded import Embedded
+from agentrewind.learn.training.engines import need_torch
 from agentrewind.learn.training.objective import clipped, row_means
 from agentrewind.learn.training.recipe import Recipe
 from agentrewind.learn.training.rows import Row
 from agentrewind.learn.training.with_trl import Trl, WithTrl, shared, tensors
 
+need_torch("")  # one thread: with more the order of sums, and the last digits, are another
 RECIPE = Recipe("test", decoding=Decoding(max_tokens=8))
 CLIPPED = Loss(clip=RECIPE.clip)
 
